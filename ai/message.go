@@ -1,0 +1,311 @@
+package ai
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Role says who wrote a message.
+type Role string
+
+// The four roles of a conversation.
+const (
+	RoleSystem    Role = "system"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+)
+
+// Message is one entry of a conversation. In JSON its content is an array of parts; a plain string is accepted on
+// input and stands for one text part.
+type Message struct {
+	Role    Role
+	Content []Part
+}
+
+// UserMessage returns a user message with one text part.
+func UserMessage(text string) Message {
+	return Message{Role: RoleUser, Content: []Part{TextPart{Text: text}}}
+}
+
+// SystemMessage returns a system message with one text part.
+func SystemMessage(text string) Message {
+	return Message{Role: RoleSystem, Content: []Part{TextPart{Text: text}}}
+}
+
+// Text joins the message's text parts without a separator.
+func (m Message) Text() string {
+	var b strings.Builder
+	for _, p := range m.Content {
+		if t, ok := p.(TextPart); ok {
+			b.WriteString(t.Text)
+		}
+	}
+	return b.String()
+}
+
+// ToolCalls lists the message's tool calls in order.
+func (m Message) ToolCalls() []ToolCallPart {
+	var calls []ToolCallPart
+	for _, p := range m.Content {
+		if c, ok := p.(ToolCallPart); ok {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// Part is one piece of a message's content. The implementations are the *Part and *Content types of this package.
+type Part interface{ partType() string }
+
+// RawItem is an item exactly as a provider sent it. It is replayed byte for byte to the wire and model that made it
+// and is dropped for any other.
+type RawItem struct {
+	Wire  string          `json:"wire"`
+	Model string          `json:"model,omitempty"`
+	JSON  json.RawMessage `json:"json"`
+}
+
+// TextPart is text.
+type TextPart struct {
+	Text string   `json:"text"`
+	Raw  *RawItem `json:"raw,omitempty"`
+}
+
+// ReasoningPart is a model's reasoning. Raw carries the signature or encrypted form that the provider wants back.
+type ReasoningPart struct {
+	Text string   `json:"text"`
+	Raw  *RawItem `json:"raw,omitempty"`
+}
+
+// FilePart is a file or an image. Data is its bytes (base64 in JSON).
+type FilePart struct {
+	MediaType string `json:"mediaType"`
+	Data      []byte `json:"data"`
+	Filename  string `json:"filename,omitempty"`
+}
+
+// ToolCallPart is one tool call of an assistant message. Input is the arguments' JSON text as the model wrote it and
+// may be invalid JSON; whoever executes the call checks it.
+type ToolCallPart struct {
+	ToolCallID       string   `json:"toolCallId"`
+	ToolName         string   `json:"toolName"`
+	Input            string   `json:"input"`
+	ProviderExecuted bool     `json:"providerExecuted,omitempty"`
+	Raw              *RawItem `json:"raw,omitempty"`
+}
+
+// ToolResultContent is the result of one tool call.
+type ToolResultContent struct {
+	ToolCallID string           `json:"toolCallId"`
+	ToolName   string           `json:"toolName"`
+	Output     ToolResultOutput `json:"output"`
+}
+
+// ToolApprovalRequestPart asks for the approval of a tool call.
+type ToolApprovalRequestPart struct {
+	ApprovalID string `json:"approvalId"`
+	ToolCallID string `json:"toolCallId"`
+}
+
+// ToolApprovalResponseContent answers a ToolApprovalRequestPart.
+type ToolApprovalResponseContent struct {
+	ApprovalID string `json:"approvalId"`
+	Approved   bool   `json:"approved"`
+	Reason     string `json:"reason,omitempty"`
+}
+
+func (TextPart) partType() string                    { return "text" }
+func (ReasoningPart) partType() string               { return "reasoning" }
+func (FilePart) partType() string                    { return "file" }
+func (ToolCallPart) partType() string                { return "tool-call" }
+func (ToolResultContent) partType() string           { return "tool-result" }
+func (ToolApprovalRequestPart) partType() string     { return "tool-approval-request" }
+func (ToolApprovalResponseContent) partType() string { return "tool-approval-response" }
+
+// ToolResultOutputType tells how to read a ToolResultOutput.
+type ToolResultOutputType string
+
+// The kinds of a tool's output.
+const (
+	OutputText            ToolResultOutputType = "text"
+	OutputJSON            ToolResultOutputType = "json"
+	OutputErrorText       ToolResultOutputType = "error-text"
+	OutputErrorJSON       ToolResultOutputType = "error-json"
+	OutputContent         ToolResultOutputType = "content"
+	OutputExecutionDenied ToolResultOutputType = "execution-denied"
+)
+
+// ToolResultOutput is what a tool gave back. Value is a JSON string for the text kinds, any JSON for the JSON kinds
+// and an array of content parts for OutputContent. Reason belongs to OutputExecutionDenied.
+type ToolResultOutput struct {
+	Type   ToolResultOutputType `json:"type"`
+	Value  json.RawMessage      `json:"value,omitempty"`
+	Reason string               `json:"reason,omitempty"`
+}
+
+// TextOutput returns a text output.
+func TextOutput(text string) ToolResultOutput {
+	return ToolResultOutput{Type: OutputText, Value: jsonString(text)}
+}
+
+// ErrorTextOutput returns an error output.
+func ErrorTextOutput(text string) ToolResultOutput {
+	return ToolResultOutput{Type: OutputErrorText, Value: jsonString(text)}
+}
+
+// IsError reports whether the output tells of a failure or a refusal.
+func (o ToolResultOutput) IsError() bool {
+	return o.Type == OutputErrorText || o.Type == OutputErrorJSON || o.Type == OutputExecutionDenied
+}
+
+// Text returns the output as the text a model reads: the string itself for the text kinds, the JSON otherwise.
+func (o ToolResultOutput) Text() string {
+	switch o.Type {
+	case OutputText, OutputErrorText:
+		var s string
+		if json.Unmarshal(o.Value, &s) == nil {
+			return s
+		}
+	case OutputExecutionDenied:
+		if o.Reason == "" {
+			return "the call was denied"
+		}
+		return o.Reason
+	}
+	return string(o.Value)
+}
+
+func jsonString(s string) json.RawMessage {
+	b, _ := json.Marshal(s) // a string always marshals
+	return b
+}
+
+// MarshalJSON writes {"role", "content": [...]}.
+func (m Message) MarshalJSON() ([]byte, error) {
+	parts := make([]json.RawMessage, 0, len(m.Content))
+	for i, p := range m.Content {
+		b, err := MarshalPart(p)
+		if err != nil {
+			return nil, fmt.Errorf("ai: message part %d: %w", i, err)
+		}
+		parts = append(parts, b)
+	}
+	return json.Marshal(struct {
+		Role    Role              `json:"role"`
+		Content []json.RawMessage `json:"content"`
+	}{m.Role, parts})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and a plain string as content.
+func (m *Message) UnmarshalJSON(data []byte) error {
+	var w struct {
+		Role    Role            `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fmt.Errorf("ai: message: %w", err)
+	}
+	switch w.Role {
+	case RoleSystem, RoleUser, RoleAssistant, RoleTool:
+	default:
+		return fmt.Errorf("ai: message: unknown role %q", w.Role)
+	}
+	m.Role, m.Content = w.Role, nil
+	if len(w.Content) == 0 || string(w.Content) == "null" {
+		return nil
+	}
+	if w.Content[0] == '"' {
+		var s string
+		if err := json.Unmarshal(w.Content, &s); err != nil {
+			return fmt.Errorf("ai: message content: %w", err)
+		}
+		m.Content = []Part{TextPart{Text: s}}
+		return nil
+	}
+	var raws []json.RawMessage
+	if err := json.Unmarshal(w.Content, &raws); err != nil {
+		return fmt.Errorf("ai: message content: %w", err)
+	}
+	for i, r := range raws {
+		p, err := UnmarshalPart(r)
+		if err != nil {
+			return fmt.Errorf("ai: message part %d: %w", i, err)
+		}
+		m.Content = append(m.Content, p)
+	}
+	return nil
+}
+
+// MarshalPart writes a part with its "type".
+func MarshalPart(p Part) ([]byte, error) {
+	if p == nil {
+		return nil, fmt.Errorf("ai: nil content part")
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	head := `{"type":"` + p.partType() + `"`
+	if len(b) > 2 {
+		head += ","
+	}
+	return append([]byte(head), b[1:]...), nil
+}
+
+// UnmarshalPart reads a part by its "type".
+func UnmarshalPart(data []byte) (Part, error) {
+	var t struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(data, &t); err != nil {
+		return nil, fmt.Errorf("ai: content part: %w", err)
+	}
+	switch t.Type {
+	case "text":
+		return decodePart[TextPart](data)
+	case "reasoning":
+		return decodePart[ReasoningPart](data)
+	case "file":
+		return decodePart[FilePart](data)
+	case "tool-call":
+		return decodeToolCall(data)
+	case "tool-result":
+		return decodePart[ToolResultContent](data)
+	case "tool-approval-request":
+		return decodePart[ToolApprovalRequestPart](data)
+	case "tool-approval-response":
+		return decodePart[ToolApprovalResponseContent](data)
+	}
+	return nil, fmt.Errorf("ai: unknown content part type %q", t.Type)
+}
+
+func decodePart[P Part](data []byte) (Part, error) {
+	var p P
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, fmt.Errorf("ai: %s part: %w", p.partType(), err)
+	}
+	return p, nil
+}
+
+// decodeToolCall accepts the AI SDK's form too, in which input is any JSON value and not its text.
+func decodeToolCall(data []byte) (Part, error) {
+	type plain ToolCallPart
+	var w struct {
+		plain
+		Input json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(data, &w); err != nil {
+		return nil, fmt.Errorf("ai: tool-call part: %w", err)
+	}
+	p := ToolCallPart(w.plain)
+	if len(w.Input) > 0 && w.Input[0] == '"' {
+		if err := json.Unmarshal(w.Input, &p.Input); err != nil {
+			return nil, fmt.Errorf("ai: tool-call input: %w", err)
+		}
+	} else {
+		p.Input = string(w.Input)
+	}
+	return p, nil
+}

@@ -1,0 +1,119 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/harness-go/harness/event"
+	"github.com/harness-go/harness/sandbox"
+)
+
+// Env is what a call may touch. Every field but Sandbox may be nil; a tool that needs a missing one answers with
+// CodeUnavailable.
+type Env struct {
+	// Sandbox is where files and processes live. Tools use its extensions sandbox.Files and sandbox.Execer.
+	Sandbox sandbox.Session
+	// Dir is the absolute working directory.
+	Dir string
+	// CallID is set by Execute.
+	CallID string
+	// Output reports live output; stream is 0 for standard output and 1 for standard error. It does not block.
+	Output    func(stream int, chunk string)
+	Artifacts Artifacts
+	Jobs      Jobs
+	Todos     Todos
+	Versions  Versions
+	// Activator finds and activates deferred tools.
+	Activator Activator
+	// Panic receives the stack of a body that panicked.
+	Panic func(tool string, value any, stack []byte)
+}
+
+// Artifacts keeps full outputs that were too large for the model.
+type Artifacts interface {
+	// Create starts an artifact for a call. Exactly one of Commit and Discard ends it.
+	Create(ctx context.Context, callID string) (ArtifactWriter, error)
+	// Open reads an artifact of this session; an unknown id is fs.ErrNotExist.
+	Open(ctx context.Context, id string) (ArtifactReader, error)
+}
+
+// ArtifactWriter receives an artifact's bytes. Beyond the implementation's bound it drops them and reports that in
+// Size.
+type ArtifactWriter interface {
+	io.Writer
+	Commit() (id string, err error)
+	Discard()
+}
+
+// ArtifactReader reads a kept artifact.
+type ArtifactReader interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+}
+
+// Jobs is a session's table of background processes. Ids are unknown outside of the session.
+type Jobs interface {
+	// Start takes over a spawned process and returns its id. It fails when too many jobs run.
+	Start(ctx context.Context, callID, command string, p sandbox.Process) (id string, err error)
+	Get(id string) (Job, bool)
+	List() []Job
+}
+
+// Job is one background process. Read returns output from the byte offset; the buffer keeps a bounded tail, so the
+// returned offset may be later than asked. Done is closed when the process ended. Changed is closed when there is more
+// output than at the time of the call, or the end. Cursor is the offset where a reader that names none goes on.
+type Job interface {
+	ID() string
+	Command() string
+	Read(from int64) (data []byte, at int64, next int64)
+	Changed() <-chan struct{}
+	Cursor() int64
+	SetCursor(offset int64)
+	Done() <-chan struct{}
+	Status() (exit sandbox.ExitStatus, running bool, killed bool)
+	Kill() error
+}
+
+// Todos is a run's todo list.
+type Todos interface {
+	Get() []event.Todo
+	Set([]event.Todo)
+}
+
+// Versions remembers which version of each file the session saw last, by display path.
+type Versions interface {
+	Seen(path string) (version string, ok bool)
+	See(path, version string)
+}
+
+// Activator finds deferred tools and makes them callable.
+type Activator interface {
+	// Find ranks the deferred tools by the query's words, best first.
+	Find(query string) []Definition
+	// Lookup finds one tool by its exact name.
+	Lookup(name string) (Definition, bool)
+	// Activate makes tools callable for the rest of the run. A tool that the run may not use is an error.
+	Activate(names ...string) error
+}
+
+func encodeJSON(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(buf.Bytes(), "\n"), nil
+}
+
+// schemaMessage shortens the validator's error to the part that names the argument.
+func schemaMessage(err error) string {
+	msg := err.Error()
+	msg = strings.TrimPrefix(msg, "validating root: ")
+	msg = strings.ReplaceAll(msg, "validating /properties/", "argument ")
+	return msg
+}
