@@ -227,3 +227,12 @@ func fromEnvironment(env map[string]string, have []model.ProviderConfig) ([]mode
 	}
 	return out, nil
 }
+
+// EnvironmentProviders lists the providers that a variable alone gives: name and variable.
+func EnvironmentProviders() [][2]string {
+	out := make([][2]string, 0, len(wellKnown))
+	for _, k := range wellKnown {
+		out = append(out, [2]string{k.name, k.env})
+	}
+	return out
+}
