@@ -1,0 +1,50 @@
+// Package scripted is a model whose answers are written in the prompt: for tests of agents, for demonstrations and
+// for measuring everything around a model. It needs no network, no key and no state, and serves any number of
+// conversations at once.
+//
+// It comes in two forms that play the same steps: New returns a model.Model that lives in the process, NewHandler and
+// Serve speak the Chat Completions wire to any client. The package owns the script grammar and the playing of steps.
+// It runs no tools and checks no arguments.
+//
+// # Scripts
+//
+// A script stands anywhere in a user message, as a JSON array of steps:
+//
+//	any text @@[ {"text":"hi"}, {"tool":"bash","in":{"command":"ls"}}, {"text":"bye"} ]@@ any text
+//
+// The newest user message that holds a script is the anchor; in one message the last script counts. The number of
+// assistant turns after the anchor picks the step: step 0 answers the prompt, step 1 the first tool results, and so
+// on. Without an anchor the answer is "ok", past the last step "done", and a script that cannot be read is answered
+// with "script error: …". A user message that holds $$sub$$ and no script plays Options.Sub; a tool call can hand it
+// to another agent, since no script can hold another one.
+//
+//	text    string   the answer, streamed word by word
+//	think   string   reasoning before the text
+//	tool    string   call this tool …
+//	in      any      … with these arguments
+//	args    string   … or with exactly this text as arguments, valid or not
+//	tools   [step]   several calls in one answer; each uses tool, in and args
+//	slow    int      milliseconds to wait after every streamed event
+//	hang    int      seconds to wait before the answer begins
+//	status  int      fail with this HTTP status …
+//	times   int      … the first n times only, counted for each prompt and step; 0 is always
+//	retryAfter int   … asking to wait these seconds
+//	raw     string   send these bytes as the body
+//	drop    bool     break the connection after the text
+//	finish  string   this finish reason instead of stop or tool_calls
+//	inTok, outTok, cachedTok int   the usage to report (100, 10 and none when absent)
+//	noUsage bool     report no usage
+//
+// A second form, one line for load tests, makes many calls with few words:
+//
+//	SCRIPT: seq=10:read:{"path":"f.txt"} text=ok
+//
+// seq=N:tool:args are N turns of one call each, par=N:tool:args is one turn of N calls before them, text is the final
+// answer, repeated tokens=N times, and delay=MS waits before every answer. Arguments hold no blank: write ␠ for one.
+// Here the number of tool results after the anchor picks the turn.
+//
+// # Determinism
+//
+// An answer, its ids included, is a function of the conversation that is sent. Only times keeps a count, in the
+// process.
+package scripted

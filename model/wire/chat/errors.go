@@ -1,0 +1,308 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/sse"
+)
+
+const (
+	maxErrorBody    = 64 << 10
+	maxErrorMessage = 1000
+	maxWord         = 200 // of a code or a request id
+)
+
+// clean makes a server's text fit for an error: one line of valid UTF-8, bounded, without our key.
+func (c *Client) clean(s string) string {
+	if key := c.cfg.APIKey.Reveal(); len(key) >= 4 {
+		s = strings.ReplaceAll(s, key, "[redacted]")
+	}
+	return bounded(s, maxErrorMessage)
+}
+
+func (c *Client) cleanWord(s string) string { return bounded(c.clean(s), maxWord) }
+
+func bounded(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.TrimSpace(s))
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+func requestID(h http.Header) string {
+	for _, k := range []string{"X-Request-Id", "Request-Id", "X-Amzn-Requestid", "Cf-Ray"} {
+		if id := h.Get(k); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// retryAfter reads retry-after-ms, then retry-after in seconds or as a date. Nonsense is 0, "not said".
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if d, ok := span(h.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return d
+	}
+	v := h.Get("Retry-After")
+	if d, ok := span(v, time.Second); ok {
+		return d
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+func span(s string, unit time.Duration) (time.Duration, bool) {
+	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || math.IsNaN(f) || f < 0 {
+		return 0, false
+	}
+	return time.Duration(min(f, float64(365*24*time.Hour/unit)) * float64(unit)), true
+}
+
+// waitError tells why a wait for the server ended, if it was not the server: the caller's own end comes first, then
+// our timer. nil means that the server or the network ended it.
+func (c *Client) waitError(x *exchange) error {
+	if err := x.caller.Err(); err != nil {
+		return err
+	}
+	if x.ctx.Err() != nil {
+		return c.fail(model.ErrIdle, fmt.Sprintf("nothing came from the server for %s", x.waiting), errIdle)
+	}
+	return nil
+}
+
+func (c *Client) requestError(x *exchange, err error) error {
+	if w := c.waitError(x); w != nil {
+		return w
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err // the outer text repeats the URL
+	}
+	if errors.Is(err, errRedirect) {
+		return c.fail(model.ErrProtocol, err.Error(), errRedirect)
+	}
+	return c.fail(model.ErrConnection, err.Error(), err)
+}
+
+func (c *Client) statusError(x *exchange, resp *http.Response, id string) error {
+	body, err := io.ReadAll(io.LimitReader(x, maxErrorBody))
+	if err != nil && x.caller.Err() != nil {
+		return x.caller.Err()
+	}
+	var said apiError
+	if e := parseErrorBody(body); e != nil {
+		said = *e
+	} else {
+		said.Message = plainText(body)
+	}
+	e := &model.Error{
+		Kind:       model.KindOfStatus(resp.StatusCode),
+		Provider:   c.cfg.Provider,
+		Status:     resp.StatusCode,
+		Code:       c.cleanWord(said.name()),
+		Message:    c.clean(said.Message),
+		RequestID:  c.cleanWord(id),
+		RetryAfter: retryAfter(resp.Header, c.now()),
+	}
+	if e.Kind == model.ErrInvalidRequest || e.Kind == model.ErrServer {
+		if model.SaysContextLength(said.name(), said.Message) {
+			e.Kind = model.ErrContextLength
+		}
+	}
+	if e.Message == "" {
+		e.Message = http.StatusText(resp.StatusCode)
+	}
+	return e
+}
+
+// answerError turns what ended the reading of an answer into the error of the call.
+func (c *Client) answerError(x *exchange, err error, id string) error {
+	if errors.Is(err, errStopped) {
+		return err
+	}
+	var said *apiError
+	var bad *protocolError
+	var e *model.Error
+	switch {
+	case errors.As(err, &said):
+		e = c.fail(said.kind(), said.Message, nil)
+		e.Code, e.Status = c.cleanWord(said.name()), said.status()
+		if e.Message == "" {
+			e.Message = "the server sent an error without a message"
+		}
+	case errors.As(err, &bad):
+		e = c.fail(model.ErrProtocol, bad.text, nil)
+	case errors.Is(err, errTooLarge), errors.Is(err, sse.ErrTooLarge):
+		e = c.fail(model.ErrProtocol, "the answer is larger than the bound", err)
+	case errors.Is(err, errIncomplete):
+		e = c.fail(model.ErrIncomplete, err.Error(), nil)
+	default:
+		w := c.waitError(x)
+		if w == nil {
+			w = c.fail(model.ErrIncomplete, "the connection broke before the end of the answer", err)
+		}
+		if !errors.As(w, &e) {
+			return w // the caller's own end
+		}
+	}
+	e.RequestID = c.cleanWord(id)
+	return e
+}
+
+// errIncomplete ends an answer that stopped without a finish reason.
+var errIncomplete = errors.New("the answer ended without a finish reason")
+
+type protocolError struct{ text string }
+
+func (e *protocolError) Error() string { return e.text }
+
+func protocolErrorf(format string, args ...any) error {
+	return &protocolError{fmt.Sprintf(format, args...)}
+}
+
+// apiError is an error object of a server, in any of the shapes that occur.
+type apiError struct {
+	Message string
+	Type    string
+	Code    string
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+func (e *apiError) name() string {
+	if e.Code != "" {
+		return e.Code
+	}
+	return e.Type
+}
+
+// status is the HTTP status that the code stands for, 0 when it is none.
+func (e *apiError) status() int {
+	if n, err := strconv.Atoi(e.Code); err == nil && n >= 400 && n <= 599 {
+		return n
+	}
+	return 0
+}
+
+// kind judges an error that came inside an answer, where no HTTP status tells. What is not recognised counts as a
+// fault of the server: the request itself was accepted.
+func (e *apiError) kind() model.ErrorKind {
+	if model.SaysContextLength(e.name(), e.Message) {
+		return model.ErrContextLength
+	}
+	if s := e.status(); s != 0 {
+		return model.KindOfStatus(s)
+	}
+	name := strings.ToLower(e.Code + " " + e.Type)
+	for _, k := range []struct {
+		words []string
+		kind  model.ErrorKind
+	}{
+		{[]string{"rate_limit", "too_many_requests", "insufficient_quota", "resource_exhausted"}, model.ErrRateLimit},
+		{[]string{"overloaded", "unavailable"}, model.ErrOverloaded},
+		{[]string{"authentication", "permission", "invalid_api_key", "unauthorized"}, model.ErrAuth},
+		{[]string{"invalid_request", "invalid_argument", "not_found", "badrequest", "bad_request"}, model.ErrInvalidRequest},
+	} {
+		for _, w := range k.words {
+			if strings.Contains(name, w) {
+				return k.kind
+			}
+		}
+	}
+	return model.ErrServer
+}
+
+// parseErrorBody reads {"error": {…}}, {"error": "…"}, the flat form, {"detail": …} and an array of one of these. It
+// returns nil for anything else.
+func parseErrorBody(body []byte) *apiError {
+	body = bytes.TrimSpace(body)
+	if len(body) > 0 && body[0] == '[' {
+		var list []json.RawMessage
+		if json.Unmarshal(body, &list) != nil || len(list) == 0 {
+			return nil
+		}
+		body = list[0]
+	}
+	var w struct {
+		Error  json.RawMessage `json:"error"`
+		Detail json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(body, &w) != nil {
+		return nil
+	}
+	if e := parseError(w.Error); e != nil {
+		return e
+	}
+	if e := parseError(body); e != nil && e.Message != "" {
+		return e
+	}
+	if len(w.Detail) > 0 {
+		var s string
+		if json.Unmarshal(w.Detail, &s) != nil {
+			s = string(w.Detail)
+		}
+		return &apiError{Message: s}
+	}
+	return nil
+}
+
+// parseError reads one error value: an object with message, type and code of any scalar kind, or a string.
+func parseError(raw json.RawMessage) *apiError {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	if raw[0] != '{' {
+		var s string
+		if json.Unmarshal(raw, &s) != nil {
+			s = string(raw)
+		}
+		return &apiError{Message: s}
+	}
+	var w struct {
+		Message, Type, Code, Status looseString
+	}
+	if json.Unmarshal(raw, &w) != nil {
+		return nil
+	}
+	e := &apiError{Message: string(w.Message), Type: string(w.Type), Code: string(w.Code)}
+	if e.Type == "" {
+		e.Type = string(w.Status)
+	}
+	return e
+}
+
+// plainText makes something readable of an error body that is not JSON.
+func plainText(body []byte) string {
+	s := strings.TrimSpace(string(body))
+	if strings.HasPrefix(s, "<") {
+		return "the server answered with an HTML page; check the base URL"
+	}
+	return s
+}
