@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -49,6 +50,9 @@ func (a *ActivationTracker) Cleanup(runID string) {
 	defer a.mu.Unlock()
 	delete(a.runs, runID)
 }
+
+// ErrNotDeferred is wrapped by Activate for a name that is not a deferred tool of the catalogue.
+var ErrNotDeferred = errors.New("no deferred tool has this name")
 
 // NewActivator is the Activator of one run: it searches the catalogue and activates in the tracker. allowed says why
 // the run may not use a tool; nil allows all. What is not allowed is neither found nor activated.

@@ -2,7 +2,6 @@ package tool
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -156,6 +155,3 @@ func score(d Definition, terms []string) int {
 	}
 	return total
 }
-
-// ErrNotDeferred is wrapped by Activate for a name that is not a deferred tool of the catalogue.
-var ErrNotDeferred = errors.New("no deferred tool has this name")
