@@ -64,6 +64,15 @@ func (m *Memory) Request(_ context.Context, step int, a event.Approval) error {
 	return nil
 }
 
+// Adopt records an ask that another process made, without an event.
+func (m *Memory) Adopt(a event.Approval) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.record(a.CallID)
+	r.Approval = &a
+	m.approvals[a.ID] = &a
+}
+
 // Resolve answers a pending approval. Another answer than the one on record is an *event.ConflictError.
 func (m *Memory) Resolve(approvalID string, approve bool, scope event.ApprovalScope, reason, by string) error {
 	m.mu.Lock()
