@@ -28,8 +28,17 @@ type Env struct {
 	Versions  Versions
 	// Activator finds and activates deferred tools.
 	Activator Activator
+	// Fault is called at named points, for crash tests: "call.before" after the start record, "call.after" before the
+	// result record. Nil: never.
+	Fault func(point string)
 	// Panic receives the stack of a body that panicked.
 	Panic func(tool string, value any, stack []byte)
+}
+
+func (e Env) fault(point string) {
+	if e.Fault != nil {
+		e.Fault(point)
+	}
 }
 
 // Artifacts keeps full outputs that were too large for the model.

@@ -171,7 +171,9 @@ func Execute(ctx context.Context, t *Tool, p *permit.Permit, env Env) (Result, e
 		return Result{}, err
 	}
 	env.CallID = p.CallID()
+	env.fault("call.before")
 	res, err := t.protect(ctx, env, p.Arguments())
+	env.fault("call.after")
 	if err != nil {
 		if ctx.Err() != nil {
 			return Result{}, t.interrupted(ctx, p)
