@@ -36,7 +36,6 @@ const (
 	ToolOutputDelta      Type = "tool.output.delta"
 	ToolCallCompleted    Type = "tool.call.completed"
 	ToolCallBlocked      Type = "tool.call.blocked"
-	ToolCallUnseen       Type = "tool.call.unseen"
 	ToolApprovalRequired Type = "tool.approval_required"
 	ToolApprovalGranted  Type = "tool.approval_granted"
 	ToolApprovalDenied   Type = "tool.approval_denied"
@@ -78,7 +77,6 @@ var payloads = map[Type]func() Payload{
 	ToolOutputDelta:        func() Payload { return new(ToolOutputDeltaPayload) },
 	ToolCallCompleted:      func() Payload { return new(ToolCallCompletedPayload) },
 	ToolCallBlocked:        func() Payload { return new(ToolCallBlockedPayload) },
-	ToolCallUnseen:         func() Payload { return new(ToolCallUnseenPayload) },
 	ToolApprovalRequired:   func() Payload { return new(ToolApprovalRequiredPayload) },
 	ToolApprovalGranted:    func() Payload { return new(ToolApprovalGrantedPayload) },
 	ToolApprovalDenied:     func() Payload { return new(ToolApprovalDeniedPayload) },
@@ -366,12 +364,6 @@ type ToolCallBlockedPayload struct {
 	Skill  string `json:"skill,omitempty"`
 	Stage  string `json:"stage"`
 	Reason string `json:"reason"`
-}
-
-// ToolCallUnseenPayload: a runtime reported the result of a call that nobody decided.
-type ToolCallUnseenPayload struct {
-	CallID string `json:"call_id"`
-	Tool   string `json:"tool"`
 }
 
 // ToolApprovalRequiredPayload: the call waits for a person. Arguments are the final ones.

@@ -29,7 +29,6 @@ func (ToolCallStartedPayload) EventType() Type        { return ToolCallStarted }
 func (ToolOutputDeltaPayload) EventType() Type        { return ToolOutputDelta }
 func (ToolCallCompletedPayload) EventType() Type      { return ToolCallCompleted }
 func (ToolCallBlockedPayload) EventType() Type        { return ToolCallBlocked }
-func (ToolCallUnseenPayload) EventType() Type         { return ToolCallUnseen }
 func (ToolApprovalRequiredPayload) EventType() Type   { return ToolApprovalRequired }
 func (ToolApprovalGrantedPayload) EventType() Type    { return ToolApprovalGranted }
 func (ToolApprovalDeniedPayload) EventType() Type     { return ToolApprovalDenied }
