@@ -77,6 +77,8 @@ type Call struct {
 	Cwd       string
 	// Deferred: the tool needs activation before it may be called.
 	Deferred bool
+	// Ask: the caller itself wants a person asked, and why. Empty: it leaves that to the policy.
+	Ask string
 	// Check validates changed arguments against the tool's schema. Nil: the gate refuses every rewrite.
 	Check func(json.RawMessage) error
 }

@@ -134,7 +134,10 @@ func TestHooksAreChainedAndFailClosed(t *testing.T) {
 		return control.Verdict{Arguments: json.RawMessage(`{"path":"safe"}`)}, nil
 	}}
 	var seen string
-	look := hook{"look", func(c control.Call) (control.Verdict, error) { seen = string(c.Arguments); return control.Verdict{}, nil }}
+	look := hook{"look", func(c control.Call) (control.Verdict, error) {
+		seen = string(c.Arguments)
+		return control.Verdict{}, nil
+	}}
 	f := newFixture(t, control.Policy{Hooks: []control.Hook{rewrite, look}})
 	d := f.decide(t, call("c", "read", tool.KindReadonly))
 	if seen != `{"path":"safe"}` || string(d.Arguments) != seen || string(d.Permit.Arguments()) != seen {

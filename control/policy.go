@@ -182,6 +182,8 @@ func (p Policy) approval(_ context.Context, c *Call) Verdict {
 		return Verdict{} // a question is not an approval, and asks a person anyway
 	case slices.Contains(p.RequiresApproval, c.Tool):
 		return Verdict{Outcome: Ask, Reason: c.Tool + " requires approval for every call"}
+	case c.Ask != "":
+		return Verdict{Outcome: Ask, Reason: c.Ask}
 	case p.Approval == tool.ApprovalPolicyAll:
 		return Verdict{Outcome: Ask, Reason: "the run's approval policy is all"}
 	case p.Approval == tool.ApprovalPolicyDestructive && c.Kind.Mutating():
