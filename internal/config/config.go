@@ -43,6 +43,9 @@ type Config struct {
 	// PriceFile is a file with models and prices over the built-in catalogue; empty means none.
 	PriceFile string `koanf:"price_file"`
 
+	// LogLevel is debug, info, warn or error.
+	LogLevel string `koanf:"log_level"`
+
 	// UserDir is the user's configuration folder, empty where there is none.
 	UserDir string `koanf:"-"`
 	// Origins names the source of each setting that is not a default, by its key.

@@ -99,6 +99,7 @@ func (l *loader) defaults() map[string]entry {
 		"workspace":         {value: l.src.Dir},
 		"approval_deadline": {value: 72 * time.Hour},
 		"question_deadline": {value: 24 * time.Hour},
+		"log_level":         {value: "info"},
 		"floor.sandbox":     {value: string(tool.SandboxScopeUnrestricted)},
 		"floor.network":     {value: string(tool.NetworkPolicyAllow)},
 		"floor.approval":    {value: string(tool.ApprovalPolicyNone)},

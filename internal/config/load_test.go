@@ -77,7 +77,7 @@ func TestDefaultsNeedNoFileAndNoVariable(t *testing.T) {
 	want := Config{
 		Addr: "127.0.0.1:8080", StateDir: filepath.Join(p.home, ".local", "state", "harness"), Workspace: p.workspace,
 		ApprovalDeadline: 72 * time.Hour, QuestionDeadline: 24 * time.Hour, UserDir: p.user,
-		Floor: c.Floor.Normalize(), Origins: map[string]string{},
+		LogLevel: "info", Floor: c.Floor.Normalize(), Origins: map[string]string{},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Fatalf("got  %+v\nwant %+v", c, want)
@@ -121,7 +121,7 @@ func TestEverySettingIsReadFromFileEnvironmentAndFlag(t *testing.T) {
 		"allow_remote_unsandboxed": "true", "allowed_hosts": "a.example, b.example", "dev": "true", "workers": "7",
 		"provider": "fake", "model": "m", "max_steps": "9", "max_cost_usd": "1.5", "approval_deadline": "5m",
 		"question_deadline": "6m", "floor.sandbox": "unrestricted", "floor.network": "allow", "floor.approval": "all",
-		"price_file": p.home + "/prices.json",
+		"price_file": p.home + "/prices.json", "log_level": "debug",
 	}
 	check := func(t *testing.T, key string, c Config) {
 		t.Helper()
@@ -130,7 +130,7 @@ func TestEverySettingIsReadFromFileEnvironmentAndFlag(t *testing.T) {
 			"allow_remote_unsandboxed": c.AllowRemoteUnsandboxed, "allowed_hosts": strings.Join(c.AllowedHosts, ", "), "dev": c.Dev,
 			"workers": c.Workers, "provider": c.Provider, "model": c.Model, "max_steps": c.MaxSteps, "max_cost_usd": c.MaxCostUSD,
 			"approval_deadline": c.ApprovalDeadline, "question_deadline": c.QuestionDeadline, "floor.sandbox": c.Floor.Sandbox,
-			"floor.network": c.Floor.Network, "floor.approval": c.Floor.Approval, "price_file": c.PriceFile,
+			"floor.network": c.Floor.Network, "floor.approval": c.Floor.Approval, "price_file": c.PriceFile, "log_level": c.LogLevel,
 		}[key]
 		want := values[key]
 		if d, ok := got.(time.Duration); ok {

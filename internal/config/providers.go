@@ -236,3 +236,6 @@ func EnvironmentProviders() [][2]string {
 	}
 	return out
 }
+
+// ProviderMembers lists the members of an entry of providers.
+func ProviderMembers() []string { return slices.Clone(providerKeys) }

@@ -71,6 +71,7 @@ var settings = []setting{
 	{key: "floor.approval", env: "HARNESS_FLOOR_APPROVAL", flag: "floor-approval", help: "approval policy that runs get at least",
 		check: oneOf(tool.ApprovalPolicyNone, tool.ApprovalPolicyDestructive, tool.ApprovalPolicyAll)},
 	{key: "price_file", env: "HARNESS_PRICE_FILE", flag: "price-file", kind: path, help: "JSON file with models and prices over the catalogue"},
+	{key: "log_level", env: "HARNESS_LOG_LEVEL", flag: "log-level", check: oneOf("debug", "info", "warn", "error"), help: "least level of log lines"},
 	{key: "database_url", env: "HARNESS_DATABASE_URL", check: noPostgres, help: "not built yet"},
 }
 

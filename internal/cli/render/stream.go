@@ -113,8 +113,6 @@ func (s *Stream) Event(ev event.Event) error {
 		s.completed(p)
 	case *event.ToolCallBlockedPayload:
 		s.info("%s %s %s", st.Red("⊘"), Line(p.Tool, 60), st.Red("refused: "+Line(p.Reason, 300)))
-	case *event.ToolCallUnseenPayload:
-		s.info("%s", st.Yellow("! a call of "+Line(p.Tool, 60)+" ran without a decision"))
 	case *event.ToolApprovalRequiredPayload:
 		s.calls[p.CallID] = Call(p.Tool, p.Arguments)
 		s.info("%s %s %s", st.Yellow("⏸"), s.calls[p.CallID], st.Yellow("needs approval "+Line(p.ApprovalID, 60)))

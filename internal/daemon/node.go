@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/harness-go/harness/harness"
+	"github.com/harness-go/harness/harness/native"
+	"github.com/harness-go/harness/internal/config"
+	"github.com/harness-go/harness/internal/engine"
+	"github.com/harness-go/harness/internal/httpapi"
+	"github.com/harness-go/harness/sandbox/local"
+	"github.com/harness-go/harness/store"
+	"github.com/harness-go/harness/store/sqlite"
+	"github.com/harness-go/harness/tool"
+	"github.com/harness-go/harness/tool/builtin"
+)
+
+// Options open a node. Config is required.
+type Options struct {
+	Config  config.Config
+	Version string
+	// Logger gets what the node has to say. Nil: nothing.
+	Logger *slog.Logger
+	// Fault and StoreFault are called at named points, for crash tests. Nil: never.
+	Fault      func(point string)
+	StoreFault func(point string, kinds []string)
+}
+
+// Node is one opened node. Its methods are safe for concurrent use.
+type Node struct {
+	o      Options
+	log    *slog.Logger
+	store  *sqlite.Store
+	engine *engine.Engine
+	public *httpapi.Server // as configured, for TCP
+	own    *httpapi.Server // for this process and the local socket
+
+	mu      sync.Mutex
+	started bool
+	socket  *socket
+	served  sync.WaitGroup
+	stop    context.CancelFunc
+	ctx     context.Context
+
+	closing  sync.Once
+	closeErr error
+}
+
+// Open opens the store and puts the node together. Nothing executes and nothing listens yet. The error wraps
+// store.ErrLocked when another process has the state directory.
+func Open(ctx context.Context, o Options) (_ *Node, err error) {
+	n := &Node{o: o, log: o.Logger}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	m, err := newModels(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	if n.store, err = sqlite.Open(ctx, sqlite.Options{Dir: o.Config.StateDir, FaultPoint: o.StoreFault}); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.store.Close())
+		}
+	}()
+	if n.engine, err = n.newEngine(m); err != nil {
+		return nil, err
+	}
+	public := httpapi.Options{
+		Runs: n.engine, AuthDisabled: o.Config.AuthDisabled, Hosts: o.Config.AllowedHosts, Version: o.Version, Logger: n.log,
+		KeyStore: n.store,
+	}
+	if !o.Config.AuthDisabled {
+		public.Keys = n.store
+	}
+	if n.public, err = httpapi.New(public); err != nil {
+		return nil, err
+	}
+	n.own, err = httpapi.New(httpapi.Options{Runs: n.engine, AuthDisabled: true, Version: o.Version, Logger: n.log, KeyStore: n.store})
+	if err != nil {
+		return nil, err
+	}
+	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return n, nil
+}
+
+func (n *Node) newEngine(m *models) (*engine.Engine, error) {
+	c := n.o.Config
+	catalog, err := tool.NewCatalog(builtin.Core()...)
+	if err != nil {
+		return nil, fmt.Errorf("tools: %w", err)
+	}
+	base, err := native.New(native.Settings{
+		Resolve: func(name string) ([]native.Target, error) { return m.targets(name, "", nil) },
+		Tools:   catalog, Logger: n.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var defs []tool.Definition
+	for _, t := range catalog.All() {
+		defs = append(defs, t.Definition())
+	}
+	return engine.New(engine.Options{
+		Store: n.store, Dispatcher: engine.NewLocalDispatcher(c.Workers, n.log), Sandbox: local.NewProvider(local.Options{}),
+		Harnesses: map[string]engine.HarnessFactory{
+			native.HarnessID: func(e engine.SegmentEnv) (harness.Harness, error) { return nativeFor(base, m, e), nil },
+		},
+		CheckModel: m.check, Tools: defs, Workspace: c.Workspace, StateDir: c.StateDir, Floor: c.Floor,
+		Defaults: engine.Defaults{
+			Model: c.Model, Provider: c.Provider, MaxSteps: c.MaxSteps, MaxCostUSD: c.MaxCostUSD,
+			ApprovalDeadline: c.ApprovalDeadline, QuestionDeadline: c.QuestionDeadline,
+		},
+		Logger: n.log, Fault: n.o.Fault,
+	})
+}
+
+// Start takes over the runs that an earlier process left open and begins to execute.
+func (n *Node) Start(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.started {
+		return nil
+	}
+	n.started = true
+	return n.engine.Start(ctx)
+}
+
+// Handler is the API as this process uses it: without keys, as engine.Local.
+func (n *Node) Handler() http.Handler { return n.own }
+
+// ListenLocal listens on the socket of the state directory. A path that is too long for a socket is told in the log
+// and is no error: the node then has no local socket.
+func (n *Node) ListenLocal() error {
+	s, err := listenSocket(n.o.Config.StateDir)
+	if err != nil {
+		if errors.Is(err, errSocketPath) {
+			n.log.Warn("no local socket: commands need --server and a key", "cause", err)
+			return nil
+		}
+		return err
+	}
+	n.mu.Lock()
+	n.socket = s
+	n.mu.Unlock()
+	n.served.Go(func() {
+		if err := n.own.Serve(n.ctx, s.Listener); err != nil {
+			n.log.Error("the local socket failed", "error", err)
+		}
+	})
+	return nil
+}
+
+// Serve answers requests on a listener until ctx ends.
+func (n *Node) Serve(ctx context.Context, l net.Listener) error { return n.public.Serve(ctx, l) }
+
+// HasKeys reports whether the default tenant has an API key that could be valid.
+func (n *Node) HasKeys(ctx context.Context) (bool, error) {
+	keys, err := n.store.ListKeys(ctx, engine.DefaultTenant)
+	return slices.ContainsFunc(keys, func(k store.Key) bool { return k.RevokedAt == nil }), err
+}
+
+// Close stops listening on the socket, interrupts what executes and closes the store. When ctx ends first, what is
+// left ends with the process; open runs are recovered by the next start either way.
+func (n *Node) Close(ctx context.Context) error {
+	n.closing.Do(func() {
+		n.mu.Lock()
+		socket, started := n.socket, n.started
+		n.mu.Unlock()
+		n.stop()
+		var errs []error
+		if socket != nil {
+			errs = append(errs, socket.remove())
+		}
+		if started {
+			errs = append(errs, n.engine.Shutdown(ctx))
+		}
+		n.served.Wait()
+		n.closeErr = errors.Join(append(errs, n.store.Close())...)
+	})
+	return n.closeErr
+}
