@@ -1,6 +1,6 @@
 // Package sandbox is the contract between a session and the place where its files and processes live.
 //
-// A Provider makes sessions. A Session has the basic surface of seed 004 (read, write, run, spawn); a NetworkSession
+// A Provider makes sessions. A Session has the basic surface (read, write, run, spawn); a NetworkSession
 // adds identity, ports and an end. Two extensions of ours carry the harness's own tools: Files (files by descriptor
 // beneath a root) and Exec (an argument vector with standard input, without a shell).
 //
@@ -29,7 +29,7 @@ var (
 	ErrEnded = errors.New("sandbox session has ended")
 )
 
-// Session is the basic surface (seed 004: providerutils.SandboxSession).
+// Session is the basic surface.
 type Session interface {
 	// Description tells a model where it is, in a sentence.
 	Description() string
@@ -123,7 +123,7 @@ type Endpoint struct {
 	Headers map[string]string
 }
 
-// Provider makes and resumes sessions (seed 004: harness.SandboxProvider).
+// Provider makes and resumes sessions.
 type Provider interface {
 	ProviderID() string
 	CreateSession(ctx context.Context, opts CreateOptions) (NetworkSession, error)
