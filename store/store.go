@@ -85,9 +85,9 @@ type Run struct {
 	// CancelledBy is who asked for the cancel first.
 	CancelledBy string
 	CreatedBy   string
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	FinishedAt      *time.Time
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+	FinishedAt  *time.Time
 }
 
 // NewRun is what CreateRun stores. IDs are made by the caller.

@@ -135,6 +135,13 @@ func (t *JobTable) List() []Job {
 func (t *JobTable) KillAll(ctx context.Context) error {
 	t.mu.Lock()
 	t.closed = true
+	t.mu.Unlock()
+	return t.Interrupt(ctx)
+}
+
+// Interrupt ends every job as KillAll does, and takes further ones. What the ended jobs wrote can still be read.
+func (t *JobTable) Interrupt(ctx context.Context) error {
+	t.mu.Lock()
 	jobs := append([]*job(nil), t.order...)
 	t.mu.Unlock()
 	ended := make(chan struct{})

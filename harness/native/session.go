@@ -1,0 +1,327 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/harness-go/harness/ai"
+	"github.com/harness-go/harness/control"
+	"github.com/harness-go/harness/event"
+	"github.com/harness-go/harness/harness"
+	"github.com/harness-go/harness/tool"
+)
+
+// session is one conversation. Its transcript is loaded by the first turn and kept up to date by appends.
+type session struct {
+	h    *Harness
+	opts harness.StartOptions
+	gate harness.Decider
+	// own is set when the adapter gates by itself, because the host gave no gate.
+	own *control.Memory
+
+	jobs     *tool.JobTable
+	versions *tool.MapVersions
+	todos    *tool.ListTodos
+
+	mu     sync.Mutex // of the fields up to ended
+	loaded bool
+	active *turn
+	ended  bool
+
+	itemsMu sync.Mutex // of items and chain, against the submit methods and calls that run side by side
+	items   []Item
+	chain   chain
+}
+
+func newSession(h *Harness, o harness.StartOptions) (*session, error) {
+	if o.SessionID == "" {
+		return nil, errors.New("native: session id is required")
+	}
+	s := &session{h: h, opts: o, gate: o.Decide, versions: &tool.MapVersions{}, todos: &tool.ListTodos{}}
+	s.jobs = tool.NewJobs(tool.JobLimits{Running: h.set.MaxJobs}, func(p event.JobCompletedPayload) { s.emit(0, p) })
+	if s.gate == nil {
+		s.own = &control.Memory{Emit: func(f event.Fact) {
+			if o.Journal != nil {
+				o.Journal.Emit(f)
+			}
+		}}
+		g, err := control.NewGate(control.Config{
+			Ledger: s.own, Now: h.set.Now,
+			Policy: control.Policy{Mode: o.PermissionMode, Denied: s.filteredOut(), Active: s.isActive},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("native: %w", err)
+		}
+		s.gate = g
+	}
+	return s, nil
+}
+
+func (s *session) isActive(name string) bool {
+	return s.h.set.Activation.IsActive(s.opts.SessionID, name)
+}
+
+// filteredOut lists the tools that the host's filter disables.
+func (s *session) filteredOut() []string {
+	var out []string
+	for _, t := range s.h.tools.All() {
+		if name := t.Definition().Name; !s.included(name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (s *session) included(name string) bool {
+	if name == questionTool {
+		name = string(harness.BuiltinToolAskUserQuestions)
+	}
+	return harness.IsBuiltinToolIncluded(s.opts.BuiltinToolFiltering, name)
+}
+
+// SessionID implements harness.AdapterSession.
+func (s *session) SessionID() string { return s.opts.SessionID }
+
+// IsResume implements harness.AdapterSession.
+func (s *session) IsResume() bool { return s.opts.ResumeFrom != nil || s.opts.ContinueFrom != nil }
+
+// load reads the transcript once and checks it against the lifecycle state.
+func (s *session) load(ctx context.Context) error {
+	if s.loaded {
+		return nil
+	}
+	items, err := s.h.set.Transcript.Load(ctx, s.opts.SessionID)
+	if err != nil {
+		return err
+	}
+	var data json.RawMessage
+	switch {
+	case s.opts.ContinueFrom != nil:
+		data = s.opts.ContinueFrom.Data
+	case s.opts.ResumeFrom != nil:
+		data = s.opts.ResumeFrom.Data
+	}
+	if data != nil {
+		var hd head
+		if err := json.Unmarshal(data, &hd); err != nil {
+			return errors.New("native: lifecycle state is not that of a native session")
+		}
+		if err := hd.verify(s.opts.SessionID, items); err != nil {
+			return fmt.Errorf("native: %w", err)
+		}
+	}
+	s.items = items
+	if err := s.chain.add(items...); err != nil {
+		return err
+	}
+	s.restore()
+	s.loaded = true
+	return nil
+}
+
+// restore brings back the typed state that the transcript carries: seen versions, todos and activated tools. Todos
+// and activation belong to a turn and start afresh with the next prompt.
+func (s *session) restore() {
+	for _, it := range s.items {
+		switch it.Kind {
+		case KindPrompt:
+			s.todos.Set(nil)
+			s.h.set.Activation.Cleanup(s.opts.SessionID)
+		case KindResult:
+			for path, v := range it.Seen {
+				s.versions.See(path, v)
+			}
+		case KindTodos:
+			s.todos.Set(it.Todos)
+		case KindActivated:
+			s.h.set.Activation.Activate(s.opts.SessionID, it.Activated...)
+		}
+	}
+}
+
+// append adds items to the transcript. The caller emits the fact that belongs to them next.
+func (s *session) append(ctx context.Context, items ...Item) error {
+	s.itemsMu.Lock()
+	defer s.itemsMu.Unlock()
+	if err := s.h.set.Transcript.Append(ctx, s.opts.SessionID, items...); err != nil {
+		return fmt.Errorf("native: append to transcript: %w", err)
+	}
+	s.items = append(s.items, items...)
+	return s.chain.add(items...)
+}
+
+// checkpoint hands the lifecycle data over. Without a Checkpoint the host does not want any.
+func (s *session) checkpoint(ctx context.Context) error {
+	if s.opts.Checkpoint == nil {
+		return nil
+	}
+	return s.opts.Checkpoint(ctx, s.data())
+}
+
+func (s *session) data() json.RawMessage {
+	b, _ := json.Marshal(s.chain.head(s.opts.SessionID)) // strings and numbers always marshal
+	return b
+}
+
+func (s *session) emit(step int, payloads ...event.Payload) { s.journal(at(step, payloads...)...) }
+
+func (s *session) journal(facts ...event.Fact) {
+	if s.opts.Journal != nil && len(facts) > 0 {
+		s.opts.Journal.Emit(facts...)
+	}
+}
+
+// env is the environment of the session's tools.
+func (s *session) env(step int, callID, toolName string) tool.Env {
+	return tool.Env{
+		Sandbox: s.opts.SandboxSession, Dir: s.opts.SessionWorkDir,
+		Output: func(stream int, chunk string) {
+			s.emit(step, event.ToolOutputDeltaPayload{CallID: callID, Tool: toolName, StreamIndex: stream, Content: chunk})
+		},
+		Artifacts: s.h.set.Artifacts, Jobs: s.jobs, Todos: s.todos, Versions: s.versions,
+		Activator: tool.NewActivator(s.h.tools, s.h.set.Activation, s.opts.SessionID, s.mayActivate),
+		Panic: func(name string, value any, stack []byte) {
+			s.h.set.Logger.Error("tool panicked", "tool", name, "call", callID, "panic", fmt.Sprint(value), "stack", string(stack))
+		},
+	}
+}
+
+func (s *session) mayActivate(name string) error {
+	if !s.visible(name) {
+		return fmt.Errorf("%s is not among the tools of this run", name)
+	}
+	return nil
+}
+
+func (s *session) visible(name string) bool {
+	return s.included(name) && (s.h.set.Visible == nil || s.h.set.Visible(name))
+}
+
+// DoPromptTurn implements harness.AdapterSession.
+func (s *session) DoPromptTurn(ctx context.Context, o harness.PromptTurnOptions) (harness.TurnControl, error) {
+	msg := o.Prompt.AsMessage()
+	return s.start(ctx, o.TurnOptions, &msg)
+}
+
+// DoContinueTurn implements harness.AdapterSession.
+func (s *session) DoContinueTurn(ctx context.Context, o harness.ContinueTurnOptions) (harness.TurnControl, error) {
+	if s.own != nil && s.opts.ContinueFrom != nil {
+		s.adopt(ctx, s.opts.ContinueFrom.PendingToolApprovals)
+	}
+	return s.start(ctx, o.TurnOptions, nil)
+}
+
+// adopt gives the adapter's own ledger the asks of the turn that it continues, so that their answers find them.
+func (s *session) adopt(ctx context.Context, pending []harness.PendingToolApproval) {
+	for _, p := range pending {
+		if rec, _ := s.own.Recall(ctx, p.ToolCallID); rec.Approval != nil {
+			continue
+		}
+		s.own.Adopt(event.Approval{
+			ID: p.ApprovalID, CallID: p.ToolCallID, Tool: p.ToolName, Arguments: p.Input, Cwd: s.opts.SessionWorkDir,
+			Digest: control.Digest(p.ToolName, json.RawMessage(p.Input), s.opts.SessionWorkDir),
+			Status: event.ApprovalPending, Scope: event.ScopeOnce,
+		})
+	}
+}
+
+func (s *session) start(ctx context.Context, o harness.TurnOptions, prompt *ai.Message) (harness.TurnControl, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return nil, errors.New("native: session has ended")
+	case s.active != nil && !s.active.isDone():
+		return nil, errors.New("native: a turn is in progress")
+	case o.ResponseFormat != nil && o.ResponseFormat.Type == harness.ResponseFormatJSON && len(o.ResponseFormat.Schema) == 0:
+		return nil, harness.NewCapabilityUnsupportedError("JSON output without a schema is not supported by the native harness.", HarnessID, nil)
+	}
+	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	targets, err := s.h.set.Resolve(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	if len(targets) == 0 {
+		return nil, fmt.Errorf("native: no provider serves the model %q", o.Model)
+	}
+	t := newTurn(ctx, s, o, targets)
+	s.active = t
+	go t.run(prompt)
+	return t, nil
+}
+
+// DoSuspendTurn implements harness.AdapterSession.
+func (s *session) DoSuspendTurn(ctx context.Context) (*harness.ContinueTurnState, error) {
+	if err := s.suspend(ctx); err != nil {
+		return nil, err
+	}
+	return harness.NewContinueTurnState(HarnessID, s.data())
+}
+
+// suspend stops the active turn at its next safe place and waits for it. Background jobs end with it: a suspended turn
+// holds no process.
+func (s *session) suspend(ctx context.Context) error {
+	s.mu.Lock()
+	t := s.active
+	s.mu.Unlock()
+	if t != nil {
+		t.suspend()
+		select {
+		case <-t.Done():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return s.jobs.Interrupt(ctx)
+}
+
+// DoDetach implements harness.AdapterSession. Nothing of the session outlives it but the transcript.
+func (s *session) DoDetach(ctx context.Context) (*harness.ResumeSessionState, error) {
+	return s.DoStop(ctx)
+}
+
+// DoStop implements harness.AdapterSession.
+func (s *session) DoStop(ctx context.Context) (*harness.ResumeSessionState, error) {
+	if err := s.end(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	return harness.NewResumeSessionState(HarnessID, s.data())
+}
+
+// DoDestroy implements harness.AdapterSession.
+func (s *session) DoDestroy(ctx context.Context) error {
+	err := s.end(ctx)
+	s.h.set.Activation.Cleanup(s.opts.SessionID)
+	return err
+}
+
+func (s *session) end(ctx context.Context) error {
+	s.mu.Lock()
+	s.ended = true
+	t := s.active
+	s.mu.Unlock()
+	if t != nil {
+		t.abort(errors.New("the session ended"))
+		select {
+		case <-t.Done():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return s.jobs.KillAll(ctx)
+}
+
+// DoCompact implements harness.AdapterSession.
+func (s *session) DoCompact(context.Context, string) error {
+	return harness.NewCapabilityUnsupportedError("Compaction is not built yet in the native harness.", HarnessID, nil)
+}
