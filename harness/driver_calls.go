@@ -26,6 +26,8 @@ type callState struct {
 	fromState bool
 	// dropEcho: the result was, or will be, shown by the driver or never; the adapter's echo is not shown.
 	dropEcho bool
+	// announced: the call waits, and was announced since the turn began or continued.
+	announced bool
 	// unsettled: the continuation decided the call, and its result has not come yet.
 	unsettled bool
 
@@ -59,7 +61,7 @@ func (d *driver) display(p ToolCall) ai.ToolCall {
 func (d *driver) toolCall(p ToolCall) {
 	if c := d.calls.byID[p.ToolCallID]; c != nil {
 		if c.fromState && d.waits(p.ToolCallID) && !d.waitsForAdapter(p.ToolCallID) {
-			d.announced = true
+			c.announced = true
 			d.maybePause()
 		}
 		return
@@ -166,7 +168,7 @@ func (d *driver) ask(c *callState, approvalID string) {
 	})
 	d.ensureStep()
 	d.sendContent(ai.ToolApprovalRequest{ApprovalID: approvalID, ToolCall: d.display(c.call)})
-	d.announced = true
+	c.announced = true
 	d.maybePause()
 }
 
@@ -175,7 +177,7 @@ func (d *driver) wait(c *callState) {
 	d.waiting = append(d.waiting, PendingToolResult{
 		ToolCallID: c.call.ToolCallID, ToolName: c.call.ToolName, Input: c.call.Input, ProviderOptions: c.call.ProviderMetadata,
 	})
-	d.announced = true
+	c.announced = true
 	d.maybePause()
 }
 
@@ -222,7 +224,7 @@ func (d *driver) approvalRequest(p ToolApprovalRequest) {
 		}
 		// The adapter asks again. Where it has a new id for it, that one is the one to answer.
 		d.approvals[i].ApprovalID = p.ApprovalID
-		d.announced = true
+		c.announced = true
 		d.maybePause()
 		return
 	}
@@ -235,7 +237,7 @@ func (d *driver) approvalRequest(p ToolApprovalRequest) {
 		Kind: PendingToolApprovalBuiltin, ProviderExecuted: c.call.ProviderExecuted, NativeName: c.call.NativeName,
 	})
 	d.sendContent(ai.ToolApprovalRequest{ApprovalID: p.ApprovalID, ToolCall: d.display(c.call)})
-	d.announced = true
+	c.announced = true
 	d.maybePause()
 }
 
@@ -249,13 +251,28 @@ func (d *driver) maybePause() {
 		return
 	}
 	switch {
-	case d.resumed && d.announced:
+	case d.resumed && d.anyAnnounced():
 	case d.resumed && d.decided && d.unsettled == 0 && d.a.set.Gate == nil:
 	case d.resumed, d.stepCalls < d.stepCount:
 		return
 	}
 	d.pausing = true
 	d.signalStop()
+}
+
+// anyAnnounced reports whether one of the calls that wait was announced since the turn was continued.
+func (d *driver) anyAnnounced() bool {
+	for _, a := range d.approvals {
+		if d.calls.byID[a.ToolCallID].announced {
+			return true
+		}
+	}
+	for _, w := range d.waiting {
+		if d.calls.byID[w.ToolCallID].announced {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *driver) signalStop() {

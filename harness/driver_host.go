@@ -55,7 +55,7 @@ func (d *driver) decideAndRun(c *callState, t ai.Tool, needs func(context.Contex
 	case control.Ask:
 		d.locked(func() {
 			if c.fromState {
-				d.announced = true
+				c.announced = true
 				d.maybePause()
 				return
 			}

@@ -37,7 +37,6 @@ type turnParts struct {
 
 	approvals []PendingToolApproval // in order
 	waiting   []PendingToolResult   // calls that wait for the caller's result, in order
-	announced bool                  // a call that waits was announced since the turn began or continued
 	submitted bool                  // the continuation's decisions were given to the adapter
 	unsettled int                   // decided calls of the continuation without a result
 	decided   bool                  // the continuation brought a decision
