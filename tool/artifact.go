@@ -69,23 +69,10 @@ func (s *ArtifactStore) sweep() {
 	}
 }
 
-// Session gives the artifacts of one session. Ids of other sessions do not exist there.
-func (s *ArtifactStore) Session(sessionID string) (Artifacts, error) {
-	dir := sessionDir(sessionID)
-	if err := s.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("artifacts of session %s: %w", sessionID, err)
-	}
-	a := &sessionArtifacts{store: s, dir: dir}
-	entries, err := fs.ReadDir(s.root.FS(), dir)
-	if err != nil {
-		return nil, fmt.Errorf("artifacts of session %s: %w", sessionID, err)
-	}
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			a.used += info.Size()
-		}
-	}
-	return a, nil
+// Session gives the artifacts of one session. Ids of other sessions do not exist there. Its folder is made with the
+// first artifact.
+func (s *ArtifactStore) Session(sessionID string) Artifacts {
+	return &sessionArtifacts{store: s, dir: sessionDir(sessionID)}
 }
 
 // Remove deletes everything that a session kept. A session without artifacts is no error.
@@ -106,7 +93,30 @@ type sessionArtifacts struct {
 	store *ArtifactStore
 	dir   string
 	mu    sync.Mutex
+	ready bool // the folder exists and used is what it holds
 	used  int64
+}
+
+func (a *sessionArtifacts) prepare() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ready {
+		return nil
+	}
+	if err := a.store.root.Mkdir(a.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("artifacts: %w", err)
+	}
+	entries, err := fs.ReadDir(a.store.root.FS(), a.dir)
+	if err != nil {
+		return fmt.Errorf("artifacts: %w", err)
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			a.used += info.Size()
+		}
+	}
+	a.ready = true
+	return nil
 }
 
 var artifactIDRE = regexp.MustCompile(`^art_[a-z2-7]{26}$`)
@@ -114,6 +124,9 @@ var artifactIDRE = regexp.MustCompile(`^art_[a-z2-7]{26}$`)
 // Create starts an artifact.
 func (a *sessionArtifacts) Create(ctx context.Context, _ string) (ArtifactWriter, error) {
 	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.prepare(); err != nil {
 		return nil, err
 	}
 	id := "art_" + strings.ToLower(rand.Text())

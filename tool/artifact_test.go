@@ -51,19 +51,10 @@ func testStore(t *testing.T, dir string, limits ArtifactLimits) *ArtifactStore {
 	return s
 }
 
-func testSession(t *testing.T, s *ArtifactStore, id string) Artifacts {
-	t.Helper()
-	a, err := s.Session(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 func TestAnArtifactIsReadBackAlsoAfterARestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "artifacts")
-	id := keep(t, testSession(t, testStore(t, dir, ArtifactLimits{}), "s1"), "hello")
-	if got := contentOf(t, testSession(t, testStore(t, dir, ArtifactLimits{}), "s1"), id); got != "hello" {
+	id := keep(t, testStore(t, dir, ArtifactLimits{}).Session("s1"), "hello")
+	if got := contentOf(t, testStore(t, dir, ArtifactLimits{}).Session("s1"), id); got != "hello" {
 		t.Errorf("content = %q", got)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
@@ -78,7 +69,7 @@ func TestAnArtifactIsReadBackAlsoAfterARestart(t *testing.T) {
 func TestAnArtifactIsOpenedByItsIdInItsSessionOnly(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, ArtifactLimits{})
-	one, two := testSession(t, s, "s1"), testSession(t, s, "../s1")
+	one, two := s.Session("s1"), s.Session("../s1")
 	id := keep(t, one, "secret")
 	outside := filepath.Join(dir, "art_"+strings.Repeat("a", 26))
 	if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
@@ -98,7 +89,7 @@ func TestAnArtifactIsOpenedByItsIdInItsSessionOnly(t *testing.T) {
 }
 
 func TestAnArtifactBeyondItsBoundKeepsItsBeginning(t *testing.T) {
-	a := testSession(t, testStore(t, t.TempDir(), ArtifactLimits{MaxBytes: 4}), "s")
+	a := testStore(t, t.TempDir(), ArtifactLimits{MaxBytes: 4}).Session("s")
 	if got := contentOf(t, a, keep(t, a, "abcdef")); got != "abcd" {
 		t.Errorf("content = %q", got)
 	}
@@ -107,7 +98,7 @@ func TestAnArtifactBeyondItsBoundKeepsItsBeginning(t *testing.T) {
 func TestTheArtifactsOfASessionAreBoundedTogether(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, ArtifactLimits{MaxSessionBytes: 10})
-	a := testSession(t, s, "s")
+	a := s.Session("s")
 	keep(t, a, "12345678")
 	w, err := a.Create(t.Context(), "c")
 	if err != nil {
@@ -119,11 +110,11 @@ func TestTheArtifactsOfASessionAreBoundedTogether(t *testing.T) {
 		t.Errorf("content = %q", got)
 	}
 	// A new view of the session counts what is there.
-	again := testSession(t, s, "s")
+	again := s.Session("s")
 	if got := contentOf(t, again, keep(t, again, "more")); got != "" {
 		t.Errorf("content = %q", got)
 	}
-	other := testSession(t, s, "t")
+	other := s.Session("t")
 	if got := contentOf(t, other, keep(t, other, "free")); got != "free" {
 		t.Errorf("content = %q", got)
 	}
@@ -132,7 +123,7 @@ func TestTheArtifactsOfASessionAreBoundedTogether(t *testing.T) {
 func TestADiscardedOrRemovedArtifactLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, ArtifactLimits{})
-	a := testSession(t, s, "s")
+	a := s.Session("s")
 	w, err := a.Create(t.Context(), "c")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +143,7 @@ func TestADiscardedOrRemovedArtifactLeavesNothing(t *testing.T) {
 
 func TestWhatADeadProcessLeftUnfinishedIsRemovedAtTheNextStart(t *testing.T) {
 	dir := t.TempDir()
-	a := testSession(t, testStore(t, dir, ArtifactLimits{}), "s")
+	a := testStore(t, dir, ArtifactLimits{}).Session("s")
 	for range 2 {
 		if _, err := a.Create(t.Context(), "c"); err != nil {
 			t.Fatal(err)

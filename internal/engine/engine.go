@@ -86,6 +86,10 @@ type Engine struct {
 	mu       sync.Mutex
 	segments map[string]*segment // running here, by run id
 
+	// created are runs that were leased with their creation and whose first segment has not begun.
+	created sync.Map
+	tenants tenantCache
+
 	nudge  chan struct{} // wakes the sweeper
 	cancel context.CancelFunc
 	wg     sync.WaitGroup

@@ -28,7 +28,7 @@ const maxIdlePauses = 10
 // execute is the body of a segment: it reads the run, goes on from where the store says, and ends it, parks it, or
 // leaves it to a later owner.
 func (e *Engine) execute(ctx context.Context, w store.Wake) {
-	run, err := e.o.Store.GetRun(ctx, w.RunID)
+	run, err := e.take(ctx, w)
 	if err != nil {
 		e.o.Logger.Error("segment: run not readable", "run", w.RunID, "error", err)
 		return
@@ -64,6 +64,17 @@ func (e *Engine) execute(ctx context.Context, w store.Wake) {
 	default:
 		s.drive(ctx)
 	}
+}
+
+// take reads the run of a segment. One that was created here a moment ago need not be read again: its first segment
+// owns it, and a cancel request reaches that segment's context.
+func (e *Engine) take(ctx context.Context, w store.Wake) (store.Run, error) {
+	if r, ok := e.created.LoadAndDelete(w.RunID); ok {
+		if run := r.(store.Run); run.Epoch == w.Epoch {
+			return run, nil
+		}
+	}
+	return e.o.Store.GetRun(ctx, w.RunID)
 }
 
 // drive runs the harness until the run ends, waits, or the segment is interrupted.
@@ -127,10 +138,7 @@ type opened struct {
 
 // open makes the agent and its session from the run's plan and state.
 func (s *segment) open(ctx context.Context, box sandbox.NetworkSession) (*opened, error) {
-	artifacts, err := s.e.artifacts.Session(s.run.ConversationID)
-	if err != nil {
-		return nil, err
-	}
+	artifacts := s.e.artifacts.Session(s.run.ConversationID)
 	h, err := s.e.o.Harnesses[s.plan.Harness](SegmentEnv{Plan: s.plan, Transcript: s, Artifacts: artifacts, Activation: s.e.activation, Fault: s.e.o.Fault})
 	if err != nil {
 		return nil, err

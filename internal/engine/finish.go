@@ -111,6 +111,9 @@ func (s *segment) terminal(e ending) event.Payload {
 
 // warnUndelivered says in the log that a steering message came too late to be read.
 func (s *segment) warnUndelivered(ctx context.Context) {
+	if !s.steered.Load() {
+		return
+	}
 	msgs, err := s.e.o.Store.Steering(ctx, s.run.ID)
 	if err != nil || len(msgs) == 0 || s.isBroken() {
 		return

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/harness"
@@ -42,6 +43,7 @@ type segment struct {
 	steering      []int64 // ids handed to the harness, in order
 
 	steerCh chan struct{}
+	steered atomic.Bool // a steering message may be there
 }
 
 var (
@@ -239,6 +241,7 @@ func (s *segment) flush(ctx context.Context) error { return s.commit(ctx, func(*
 
 // steerArrived tells the running segment to look for steering messages.
 func (s *segment) steerArrived() {
+	s.steered.Store(true)
 	select {
 	case s.steerCh <- struct{}{}:
 	default:

@@ -101,6 +101,8 @@ func (e *Engine) create(ctx context.Context, p Principal, prompt, conversation, 
 		return store.Run{}, false, err
 	}
 	if c.Leased {
+		e.created.Store(c.Run.ID, c.Run)
+		e.tenants.put(c.Run.ID, c.Run.TenantID)
 		e.dispatch(store.Wake{RunID: c.Run.ID, Epoch: c.Run.Epoch})
 	}
 	return c.Run, c.Existed, nil
@@ -130,9 +132,21 @@ func (e *Engine) Runs(ctx context.Context, p Principal, o store.ListOptions) ([]
 	return e.o.Store.ListRuns(ctx, o)
 }
 
+// own checks that a run exists and is the tenant's. A run's tenant never changes, so the answer is kept.
+func (e *Engine) own(ctx context.Context, p Principal, runID string) error {
+	if t, ok := e.tenants.get(runID); ok && t == p.TenantID {
+		return nil
+	}
+	r, err := e.Run(ctx, p, runID)
+	if err == nil {
+		e.tenants.put(r.ID, r.TenantID)
+	}
+	return err
+}
+
 // Events reads a page of a run's log.
 func (e *Engine) Events(ctx context.Context, p Principal, runID string, after int64, limit int) ([]event.Event, error) {
-	if _, err := e.Run(ctx, p, runID); err != nil {
+	if err := e.own(ctx, p, runID); err != nil {
 		return nil, err
 	}
 	return e.o.Store.Events(ctx, runID, after, limit)
@@ -140,7 +154,7 @@ func (e *Engine) Events(ctx context.Context, p Principal, runID string, after in
 
 // Watch tells of new events of a run.
 func (e *Engine) Watch(ctx context.Context, p Principal, runID string) (<-chan struct{}, func(), error) {
-	if _, err := e.Run(ctx, p, runID); err != nil {
+	if err := e.own(ctx, p, runID); err != nil {
 		return nil, nil, err
 	}
 	ch, stop := e.o.Store.Watch(runID)
@@ -161,6 +175,8 @@ func (e *Engine) Cancel(ctx context.Context, p Principal, runID string) (store.R
 	case err != nil:
 		return store.Run{}, err
 	}
+	// A segment that has not begun must read the flag; one that has is reached through its context.
+	e.created.Delete(runID)
 	if w.RunID != "" {
 		e.dispatch(w)
 	} else if !r.Status.Terminal() {
