@@ -26,6 +26,8 @@ type callState struct {
 	fromState bool
 	// dropEcho: the result was, or will be, shown by the driver or never; the adapter's echo is not shown.
 	dropEcho bool
+	// asked is the record of a host call that waited for a decision before the turn was continued.
+	asked *PendingToolApproval
 	// announced: the call waits, and was announced since the turn began or continued.
 	announced bool
 	// unsettled: the continuation decided the call, and its result has not come yet.

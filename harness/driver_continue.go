@@ -153,6 +153,8 @@ func (d *driver) askGateAgain() {
 			continue
 		}
 		c := d.calls.byID[p.ToolCallID]
+		c.asked = &p
+		d.resolve(p.ToolCallID) // it waits again when the gate says so
 		t, offered := d.cfg.tools.active[c.call.ToolName]
 		if !offered {
 			d.answer(c, denied(BuiltinToolFilteringDenialReason(c.call.ToolName)), false)

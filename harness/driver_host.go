@@ -54,12 +54,13 @@ func (d *driver) decideAndRun(c *callState, t ai.Tool, needs func(context.Contex
 		d.runAllowed(c, t, dec.Permit, dec.Reason)
 	case control.Ask:
 		d.locked(func() {
-			if c.fromState {
-				c.announced = true
-				d.maybePause()
+			if c.asked == nil {
+				d.ask(c, dec.ApprovalID)
 				return
 			}
-			d.ask(c, dec.ApprovalID)
+			d.approvals = append(d.approvals, *c.asked)
+			c.announced = true
+			d.maybePause()
 		})
 	default:
 		d.complete(c, mustJSON(denied(dec.Reason)), false)

@@ -233,7 +233,6 @@ func (t *Turn) freeze() {
 	t.frozen = true
 	t.mu.Unlock()
 	t.emitting.Unlock()
-	t.cancel(ErrSuspended)
 	t.end(nil)
 }
 
