@@ -116,6 +116,7 @@ func (d *driver) suspend(ctx context.Context) error {
 // run waits for the turn to end, to pause or to be suspended.
 func (d *driver) run() (*ai.GenerateTextResult, error) {
 	defer d.cancel(errTurnEnded)
+	defer d.stopSettling()
 	d.submitContinuations()
 	for {
 		select {
@@ -152,6 +153,14 @@ func (d *driver) run() (*ai.GenerateTextResult, error) {
 			req.reply <- nil
 			return r, err
 		}
+	}
+}
+
+func (d *driver) stopSettling() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.settleTimer != nil {
+		d.settleTimer.Stop()
 	}
 }
 

@@ -243,19 +243,37 @@ func (d *driver) approvalRequest(p ToolApprovalRequest) {
 	d.maybePause()
 }
 
+// settleGrace is how long decided calls have, before the turn pauses for those that still wait.
+const settleGrace = time.Second
+
 // maybePause pauses the turn when calls wait and nothing more of the step is to be collected first.
 //
 // In a step that began in this turn that is when all its calls were announced, as far as the adapter says how many
 // there are. In a step that goes on after a continuation the calls are not all announced again: there the turn pauses
-// when a call that waits was announced, or when all decided calls have their results.
+// when a call that waits was announced and the decided calls have their results, or have had settleGrace. A runtime
+// may ask for them one after the other, so that the results would never come; what it has in hand when it is suspended
+// is the adapter's to bring to its end. Where nothing is announced, the results alone tell that the adapter waits,
+// unless a gate may have decided calls that we do not know of.
 func (d *driver) maybePause() {
-	if d.pausing || !d.submitted || len(d.approvals)+len(d.waiting) == 0 {
+	if d.closed || d.pausing || !d.submitted || len(d.approvals)+len(d.waiting) == 0 {
 		return
 	}
 	switch {
+	case !d.resumed && d.stepCalls < d.stepCount:
+		return
 	case d.resumed && d.anyAnnounced():
-	case d.resumed && d.decided && d.unsettled == 0 && d.a.set.Gate == nil:
-	case d.resumed, d.stepCalls < d.stepCount:
+		if d.unsettled > 0 && !d.settleLate {
+			if d.settleTimer == nil {
+				d.settleTimer = time.AfterFunc(settleGrace, func() {
+					d.locked(func() {
+						d.settleLate = true
+						d.maybePause()
+					})
+				})
+			}
+			return
+		}
+	case d.resumed && !(d.decided && d.unsettled == 0 && d.a.set.Gate == nil):
 		return
 	}
 	d.pausing = true

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/harness-go/harness/ai"
 )
@@ -41,6 +42,9 @@ type turnParts struct {
 	unsettled int                   // decided calls of the continuation without a result
 	decided   bool                  // the continuation brought a decision
 	pausing   bool
+	// settleTimer ends the wait for the results of decided calls, settleLate tells that it did.
+	settleTimer *time.Timer
+	settleLate  bool
 
 	stopNext bool // StopWhen: stop unless the next part is finish
 	cut      bool // stopped there
@@ -344,6 +348,12 @@ func (d *driver) finishStep(p FinishStep) {
 		d.checkStopWhen()
 	}
 	d.stepCalls, d.stepCount, d.resumed = 0, 0, false
+	if d.unsettled > 0 {
+		d.unsettled = 0
+		for _, c := range d.calls.order {
+			c.unsettled = false
+		}
+	}
 }
 
 // endStep closes the open step.

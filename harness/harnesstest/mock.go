@@ -21,6 +21,10 @@ type Mock struct {
 	NoApprovals, NoFiltering, NoSteering bool
 	// Validate checks lifecycle data; nil accepts any.
 	Validate func(json.RawMessage) error
+	// OnResult and OnApproval, when not nil, see what is submitted before the submission returns. A script that goes
+	// on in another session keeps it there.
+	OnResult   func(ctx context.Context, t *Turn, r harness.ToolResultSubmission) error
+	OnApproval func(ctx context.Context, t *Turn, a harness.ToolApprovalSubmission) error
 	// Log, when not nil, receives every call of the adapter.
 	Log *Log
 }
@@ -123,6 +127,7 @@ func (s *mockSession) begin(ctx context.Context, mode string, prompt *harness.Pr
 	s.mu.Lock()
 	s.turn = t
 	s.mu.Unlock()
+	t.played = make(chan struct{})
 	go t.play()
 	if s.m.NoSteering {
 		return t
@@ -142,13 +147,18 @@ func (s *mockSession) resumeState(via string) (*harness.ResumeSessionState, erro
 	return harness.NewResumeSessionState(s.m.HarnessID(), data)
 }
 
-func (s *mockSession) DoSuspendTurn(context.Context) (*harness.ContinueTurnState, error) {
+func (s *mockSession) DoSuspendTurn(ctx context.Context) (*harness.ContinueTurnState, error) {
 	s.m.Log.Add("doSuspendTurn", nil)
 	s.mu.Lock()
 	t := s.turn
 	s.mu.Unlock()
 	if t != nil {
 		t.freeze()
+		select {
+		case <-t.played:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	data := s.state()
 	data["suspended"] = true
@@ -187,6 +197,7 @@ type Turn struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	done   chan struct{}
+	played chan struct{} // closed when the script returned
 
 	emitting sync.Mutex // makes the place of a freeze precise
 	mu       sync.Mutex
@@ -201,6 +212,7 @@ type Turn struct {
 var ErrSuspended = errors.New("harnesstest: the turn was suspended")
 
 func (t *Turn) play() {
+	defer close(t.played)
 	err := t.script()
 	t.end(err)
 }
@@ -281,6 +293,13 @@ func (t *Turn) wait(key string) (any, error) {
 	}
 }
 
+// Changed returns a channel that is closed when something is submitted after the call.
+func (t *Turn) Changed() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changed
+}
+
 // WaitResult waits for the result of a call that the host answers.
 func (t *Turn) WaitResult(callID string) (harness.ToolResultSubmission, error) {
 	v, err := t.wait("result:" + callID)
@@ -319,8 +338,13 @@ func (t *Turn) Err() error {
 }
 
 // SubmitToolResult implements harness.TurnControl.
-func (t *Turn) SubmitToolResult(_ context.Context, r harness.ToolResultSubmission) error {
+func (t *Turn) SubmitToolResult(ctx context.Context, r harness.ToolResultSubmission) error {
 	t.s.m.Log.Add("submitToolResult", submittedResult{r.ToolCallID, r.Output, r.IsError, r.ToolResult})
+	if f := t.s.m.OnResult; f != nil {
+		if err := f(ctx, t, r); err != nil {
+			return err
+		}
+	}
 	t.give("result:"+r.ToolCallID, r)
 	return nil
 }
@@ -333,8 +357,13 @@ type submittedResult struct {
 }
 
 // SubmitToolApproval implements harness.ToolApprovalSubmitter.
-func (t *Turn) SubmitToolApproval(_ context.Context, a harness.ToolApprovalSubmission) error {
+func (t *Turn) SubmitToolApproval(ctx context.Context, a harness.ToolApprovalSubmission) error {
 	t.s.m.Log.Add("submitToolApproval", submittedApproval{a.ApprovalID, a.Approved, a.Reason})
+	if f := t.s.m.OnApproval; f != nil {
+		if err := f(ctx, t, a); err != nil {
+			return err
+		}
+	}
 	t.give("approval:"+a.ApprovalID, a)
 	return nil
 }
