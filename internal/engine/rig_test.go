@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/harness"
 	"github.com/harness-go/harness/harness/native"
@@ -33,6 +34,7 @@ type rig struct {
 	// storeFault is called at the store's fault points.
 	storeFault func(point string, kinds []string)
 	model      model.Model
+	clock      func() time.Time
 }
 
 func newRig(t testing.TB, change func(*engine.Options)) *rig {
@@ -45,7 +47,7 @@ func newRig(t testing.TB, change func(*engine.Options)) *rig {
 
 func (r *rig) open() {
 	r.t.Helper()
-	st, err := sqlite.Open(context.Background(), sqlite.Options{Dir: r.dir, FaultPoint: r.storeFault})
+	st, err := sqlite.Open(context.Background(), sqlite.Options{Dir: r.dir, FaultPoint: r.storeFault, Clock: r.clock})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -253,3 +255,36 @@ func payload[P any](t testing.TB, all []event.Event, typ event.Type) P {
 }
 
 var listAll = store.ListOptions{TenantID: engine.DefaultTenant}
+
+var finishStop = ai.FinishReason{Unified: ai.FinishStop}
+
+// rigStore is a store without an engine.
+type rigStore struct {
+	*sqlite.Store
+	t testing.TB
+}
+
+func openStore(t testing.TB, dir string) *rigStore {
+	t.Helper()
+	st, err := sqlite.Open(context.Background(), sqlite.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rigStore{st, t}
+}
+
+func (s *rigStore) close() {
+	s.t.Helper()
+	if err := s.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func onlyApproval(t testing.TB, s *rigStore, runID string) string {
+	t.Helper()
+	list, err := s.RunApprovals(context.Background(), runID)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	return list[0].ID
+}
