@@ -156,11 +156,13 @@ func (d *driver) run() (*ai.GenerateTextResult, error) {
 	}
 }
 
-func (d *driver) stopSettling() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (d *driver) stopSettling() { d.locked(d.stopSettlingLocked) }
+
+func (d *driver) stopSettlingLocked() {
+	d.settleLate = false
 	if d.settleTimer != nil {
 		d.settleTimer.Stop()
+		d.settleTimer = nil
 	}
 }
 

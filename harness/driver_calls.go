@@ -30,6 +30,8 @@ type callState struct {
 	asked *PendingToolApproval
 	// announced: the call waits, and was announced since the turn began or continued.
 	announced bool
+	// unasked: a call of the runtime that was neither asked about nor has a result.
+	unasked bool
 	// unsettled: the continuation decided the call, and its result has not come yet.
 	unsettled bool
 
@@ -96,6 +98,8 @@ func (d *driver) toolCall(p ToolCall) {
 
 	switch {
 	case !c.host:
+		c.unasked = true
+		d.unasked++
 	case problem != nil:
 		d.answer(c, problem.Error(), true)
 	case question:
@@ -216,6 +220,7 @@ func (d *driver) approvalRequest(p ToolApprovalRequest) {
 		return
 	}
 	if !IsBuiltinToolIncluded(d.cfg.tools.filtering, c.call.ToolName) {
+		d.asked(c)
 		reason := BuiltinToolFilteringDenialReason(c.call.ToolName)
 		d.spawn(func() { d.submitApproval(ToolApprovalSubmission{ApprovalID: p.ApprovalID, Reason: reason}) })
 		return
@@ -233,6 +238,7 @@ func (d *driver) approvalRequest(p ToolApprovalRequest) {
 	if c.unsettled {
 		return // decided, and asked again before the decision arrived
 	}
+	d.asked(c)
 	d.ensureStep()
 	d.approvals = append(d.approvals, PendingToolApproval{
 		ApprovalID: p.ApprovalID, ToolCallID: p.ToolCallID, ToolName: c.call.ToolName, Input: c.call.Input,
@@ -243,41 +249,64 @@ func (d *driver) approvalRequest(p ToolApprovalRequest) {
 	d.maybePause()
 }
 
-// settleGrace is how long decided calls have, before the turn pauses for those that still wait.
+// asked notes that nothing more is to be learnt about a call before the turn can pause.
+func (d *driver) asked(c *callState) {
+	if c.unasked {
+		c.unasked = false
+		d.unasked--
+	}
+}
+
+// settleGrace is how long a turn that is to pause waits for what may still come of its calls.
 const settleGrace = time.Second
 
 // maybePause pauses the turn when calls wait and nothing more of the step is to be collected first.
 //
 // In a step that began in this turn that is when all its calls were announced, as far as the adapter says how many
-// there are. In a step that goes on after a continuation the calls are not all announced again: there the turn pauses
-// when a call that waits was announced and the decided calls have their results, or have had settleGrace. A runtime
-// may ask for them one after the other, so that the results would never come; what it has in hand when it is suspended
-// is the adapter's to bring to its end. Where nothing is announced, the results alone tell that the adapter waits,
+// there are, and each of the runtime's own was asked about or has a result. In a step that goes on after a
+// continuation the calls are not all announced again: there the turn pauses when a call that waits was announced and
+// the decided calls have their results. Where nothing is announced, the results alone tell that the adapter waits,
 // unless a gate may have decided calls that we do not know of.
+//
+// A runtime may take its calls one after the other, so that the requests and results of the others would never come.
+// After settleGrace the turn pauses without them; what a runtime has in hand when it is suspended is the adapter's to
+// bring to its end.
 func (d *driver) maybePause() {
 	if d.closed || d.pausing || !d.submitted || len(d.approvals)+len(d.waiting) == 0 {
 		return
 	}
+	var unsettled int
 	switch {
-	case !d.resumed && d.stepCalls < d.stepCount:
-		return
-	case d.resumed && d.anyAnnounced():
-		if d.unsettled > 0 && !d.settleLate {
-			if d.settleTimer == nil {
-				d.settleTimer = time.AfterFunc(settleGrace, func() {
-					d.locked(func() {
-						d.settleLate = true
-						d.maybePause()
-					})
-				})
-			}
+	case !d.resumed:
+		if d.stepCalls < d.stepCount {
 			return
 		}
-	case d.resumed && !(d.decided && d.unsettled == 0 && d.a.set.Gate == nil):
+		if d.stepCount > 0 {
+			unsettled = d.unasked
+		}
+	case d.anyAnnounced():
+		unsettled = d.unsettled
+	case !d.decided || d.unsettled > 0 || d.a.set.Gate != nil:
+		return
+	}
+	if unsettled > 0 && !d.settleLate {
+		d.settleLater()
 		return
 	}
 	d.pausing = true
 	d.signalStop()
+}
+
+func (d *driver) settleLater() {
+	if d.settleTimer != nil {
+		return
+	}
+	d.settleTimer = time.AfterFunc(settleGrace, func() {
+		d.locked(func() {
+			d.settleLate = true
+			d.maybePause()
+		})
+	})
 }
 
 // anyAnnounced reports whether one of the calls that wait was announced since the turn was continued.

@@ -40,6 +40,7 @@ type turnParts struct {
 	waiting   []PendingToolResult   // calls that wait for the caller's result, in order
 	submitted bool                  // the continuation's decisions were given to the adapter
 	unsettled int                   // decided calls of the continuation without a result
+	unasked   int                   // calls of the runtime in this step that were neither asked about nor have a result
 	decided   bool                  // the continuation brought a decision
 	pausing   bool
 	// settleTimer ends the wait for the results of decided calls, settleLate tells that it did.
@@ -285,6 +286,9 @@ func (d *driver) toolResult(p ToolResult) {
 		d.resolve(p.ToolCallID)
 	}
 	if c != nil {
+		if final {
+			d.asked(c)
+		}
 		if final && c.unsettled {
 			c.unsettled = false
 			d.unsettled--
@@ -348,10 +352,11 @@ func (d *driver) finishStep(p FinishStep) {
 		d.checkStopWhen()
 	}
 	d.stepCalls, d.stepCount, d.resumed = 0, 0, false
-	if d.unsettled > 0 {
-		d.unsettled = 0
+	d.stopSettlingLocked()
+	if d.unsettled > 0 || d.unasked > 0 {
+		d.unsettled, d.unasked = 0, 0
 		for _, c := range d.calls.order {
-			c.unsettled = false
+			c.unsettled, c.unasked = false, false
 		}
 	}
 }

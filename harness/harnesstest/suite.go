@@ -15,7 +15,6 @@ import (
 	"github.com/harness-go/harness/control"
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/harness"
-	"github.com/harness-go/harness/sandbox"
 )
 
 // Script is what the model of an adapter under test answers: the n-th answer of a conversation is the n-th step,
@@ -77,8 +76,9 @@ type Subject struct {
 	Writes func() int
 	// Hanging receives a value when a step with Hang waits.
 	Hanging <-chan struct{}
-	// Sandbox makes the sessions' sandboxes. Nil: a Sandbox of this package.
-	Sandbox sandbox.Provider
+	// Configure, when not nil, changes the agent's settings, for example its sandbox. The default is a Sandbox of this
+	// package.
+	Configure func(*harness.AgentSettings)
 }
 
 // Factory makes a subject for one test. What it starts it ends by t.Cleanup.
@@ -165,15 +165,15 @@ func start(t *testing.T, factory Factory, script Script, asks []Tool, change ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.set = harness.AgentSettings{Gate: gate, Journal: w.journal, Sandbox: w.subject.Sandbox, Checkpoint: func(_ context.Context, s *harness.ContinueTurnState) error {
+	w.set = harness.AgentSettings{Gate: gate, Journal: w.journal, Sandbox: (&Sandbox{}).Provider(true), Checkpoint: func(_ context.Context, s *harness.ContinueTurnState) error {
 		b, err := json.Marshal(s)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.checkpoints = append(w.checkpoints, b)
 		return err
 	}}
-	if w.set.Sandbox == nil {
-		w.set.Sandbox = (&Sandbox{}).Provider(true)
+	if w.subject.Configure != nil {
+		w.subject.Configure(&w.set)
 	}
 	for _, c := range change {
 		c(&w.set)
