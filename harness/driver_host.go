@@ -196,8 +196,7 @@ func (d *driver) complete(c *callState, output json.RawMessage, failed bool) {
 		c.completed.IsError = &failed
 	}
 	d.resolve(c.call.ToolCallID)
-	switch {
-	case d.suspending && !d.pausing, c.fromState && c.dropEcho:
+	if d.suspending || c.fromState && c.dropEcho {
 		d.showResult(c)
 	}
 	keep := d.suspending
