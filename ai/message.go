@@ -145,13 +145,13 @@ type ToolResultOutput struct {
 	Reason string               `json:"reason,omitempty"`
 }
 
-// TextOutput returns a text output.
-func TextOutput(text string) ToolResultOutput {
+// TextResult returns a text output.
+func TextResult(text string) ToolResultOutput {
 	return ToolResultOutput{Type: OutputText, Value: jsonString(text)}
 }
 
-// ErrorTextOutput returns an error output.
-func ErrorTextOutput(text string) ToolResultOutput {
+// ErrorTextResult returns an error output.
+func ErrorTextResult(text string) ToolResultOutput {
 	return ToolResultOutput{Type: OutputErrorText, Value: jsonString(text)}
 }
 

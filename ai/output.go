@@ -36,8 +36,8 @@ func (e *OutputParseError) Error() string {
 
 func (e *OutputParseError) Unwrap() error { return e.Cause }
 
-// PlainTextOutput takes the final text as it is.
-func PlainTextOutput() Output { return textOutput{} }
+// TextOutput takes the final text as it is.
+func TextOutput() Output { return textOutput{} }
 
 type textOutput struct{}
 

@@ -128,7 +128,7 @@ func TestOutputsParseTheFinalText(t *testing.T) {
 		text string
 		want any
 	}{
-		{PlainTextOutput(), "hi", "hi"},
+		{TextOutput(), "hi", "hi"},
 		{JSONOutput(JSONOutputOptions{}), `[1]`, []any{1.0}},
 		{object, `{"a":1}`, map[string]any{"a": 1.0}},
 	} {

@@ -166,11 +166,11 @@ func resultMessage(calls []ai.ToolCallPart, after []Item) ai.Message {
 	}
 	m := ai.Message{Role: ai.RoleTool}
 	for _, c := range calls {
-		out := ai.ErrorTextOutput("the call was not made: the run ended before it")
+		out := ai.ErrorTextResult("the call was not made: the run ended before it")
 		if it, ok := found[c.ToolCallID]; ok {
-			out = ai.TextOutput(it.Output)
+			out = ai.TextResult(it.Output)
 			if it.Error != "" {
-				out = ai.ErrorTextOutput(it.Output)
+				out = ai.ErrorTextResult(it.Output)
 			}
 		}
 		m.Content = append(m.Content, ai.ToolResultContent{ToolCallID: c.ToolCallID, ToolName: c.ToolName, Output: out})

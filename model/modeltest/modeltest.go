@@ -292,7 +292,7 @@ func (s suite) nextStep(t *testing.T) {
 	results := ai.Message{Role: ai.RoleTool}
 	for _, c := range first.Calls {
 		results.Content = append(results.Content, ai.ToolResultContent{
-			ToolCallID: c.ToolCallID, ToolName: c.ToolName, Output: ai.TextOutput("content"),
+			ToolCallID: c.ToolCallID, ToolName: c.ToolName, Output: ai.TextResult("content"),
 		})
 	}
 	req.Messages = append(req.Messages, ai.Message{Role: ai.RoleAssistant, Content: first.Content}, results)

@@ -59,7 +59,7 @@ func called(n int) []ai.Message {
 	for i := range n {
 		id := fmt.Sprintf("c%d", i)
 		turn.Content = append(turn.Content, ai.ToolCallPart{ToolCallID: id, ToolName: "f", Input: "{}"})
-		results.Content = append(results.Content, ai.ToolResultContent{ToolCallID: id, ToolName: "f", Output: ai.TextOutput("r")})
+		results.Content = append(results.Content, ai.ToolResultContent{ToolCallID: id, ToolName: "f", Output: ai.TextResult("r")})
 	}
 	return []ai.Message{turn, results}
 }
@@ -212,7 +212,7 @@ func TestTheSameConversationGetsTheSameAnswerAndAnotherGetsOtherIDs(t *testing.T
 		}
 		ids[c.ToolCallID] = true
 		history = append(history, ai.Message{Role: ai.RoleAssistant, Content: a.Content}, ai.Message{Role: ai.RoleTool, Content: []ai.Part{
-			ai.ToolResultContent{ToolCallID: c.ToolCallID, ToolName: c.ToolName, Output: ai.TextOutput("r")},
+			ai.ToolResultContent{ToolCallID: c.ToolCallID, ToolName: c.ToolName, Output: ai.TextResult("r")},
 		}})
 	}
 }

@@ -75,7 +75,7 @@ func BenchmarkSend8MBResult(b *testing.B) {
 	req.Messages = append(req.Messages,
 		ai.Message{Role: ai.RoleAssistant, Content: []ai.Part{ai.ToolCallPart{ToolCallID: "c", ToolName: "read", Input: "{}"}}},
 		ai.Message{Role: ai.RoleTool, Content: []ai.Part{ai.ToolResultContent{
-			ToolCallID: "c", ToolName: "read", Output: ai.TextOutput(strings.Repeat("line of text\n", 8<<20/13)),
+			ToolCallID: "c", ToolName: "read", Output: ai.TextResult(strings.Repeat("line of text\n", 8<<20/13)),
 		}}})
 	b.ReportAllocs()
 	for b.Loop() {

@@ -57,7 +57,7 @@ func call(id, name, input string) ai.ToolCallPart {
 }
 
 func result(id, text string) ai.ToolResultContent {
-	return ai.ToolResultContent{ToolCallID: id, ToolName: "f", Output: ai.TextOutput(text)}
+	return ai.ToolResultContent{ToolCallID: id, ToolName: "f", Output: ai.TextResult(text)}
 }
 
 func assistantSays(parts ...ai.Part) ai.Message {
@@ -96,7 +96,7 @@ func TestEncoding(t *testing.T) {
 		"orphans":                     {req: model.Request{Messages: []ai.Message{ai.UserMessage("go"), toolSays(result("c0", "no call asked for this")), assistantSays(call("c1", "f", "{}"), call("c2", "f", "{}")), toolSays(result("c2", "two"), result("c2", "again"), result("c9", "stray")), assistantSays(ai.TextPart{Text: "done"}), toolSays(result("c1", "too late"))}}},
 		"ids-used-again":              {req: model.Request{Messages: []ai.Message{ai.UserMessage("go"), assistantSays(call("c", "f", "{}")), toolSays(result("c", "first")), assistantSays(call("c", "f", "{}")), toolSays(result("c", "second"))}}},
 		"images-behind-all-results":   {req: model.Request{Messages: []ai.Message{ai.UserMessage("go"), assistantSays(call("c1", "shot", "{}"), call("c2", "f", "{}")), toolSays(ai.ToolResultContent{ToolCallID: "c1", ToolName: "shot", Output: content(`{"type":"text","text":"here"}`, `{"type":"file","mediaType":"image/png","data":"UE5H"}`, `{"type":"media","mediaType":"video/mp4","data":"UE5H"}`)}, result("c2", "two")), ai.UserMessage("nice")}}},
-		"kinds-of-results":            {req: model.Request{Messages: []ai.Message{ai.UserMessage("go"), assistantSays(call("c1", "f", "{}"), call("c2", "f", "{}"), call("c3", "f", "{}")), toolSays(ai.ToolResultContent{ToolCallID: "c1", Output: ai.ErrorTextOutput("no such file")}, ai.ToolResultContent{ToolCallID: "c2", Output: ai.ToolResultOutput{Type: ai.OutputJSON, Value: json.RawMessage(`{"n":1}`)}}, ai.ToolResultContent{ToolCallID: "c3", Output: ai.ToolResultOutput{Type: ai.OutputExecutionDenied, Reason: "not today"}})}}},
+		"kinds-of-results":            {req: model.Request{Messages: []ai.Message{ai.UserMessage("go"), assistantSays(call("c1", "f", "{}"), call("c2", "f", "{}"), call("c3", "f", "{}")), toolSays(ai.ToolResultContent{ToolCallID: "c1", Output: ai.ErrorTextResult("no such file")}, ai.ToolResultContent{ToolCallID: "c2", Output: ai.ToolResultOutput{Type: ai.OutputJSON, Value: json.RawMessage(`{"n":1}`)}}, ai.ToolResultContent{ToolCallID: "c3", Output: ai.ToolResultOutput{Type: ai.OutputExecutionDenied, Reason: "not today"}})}}},
 		"invalid-arguments-stay":      {req: model.Request{Messages: []ai.Message{ai.UserMessage("go"), assistantSays(call("c1", "f", `{"a": "<b`)), toolSays(result("c1", "bad"))}}},
 		"raw-items-of-this-wire":      {req: model.Request{Messages: []ai.Message{ai.UserMessage("go"), assistantSays(ai.ReasoningPart{Text: "hm", Raw: raw("chat", "m", `{"reasoning_content":"hm","role":"user"}`)}, ai.ToolCallPart{ToolCallID: "c", ToolName: "f", Input: "{}", Raw: raw("chat", "m", `{"extra_content":{"sig":"<x>"}, "id":"other"}`)}), toolSays(result("c", "r"))}}},
 		"raw-items-of-another":        {req: model.Request{Messages: []ai.Message{ai.UserMessage("go"), assistantSays(ai.ReasoningPart{Text: "hm", Raw: raw("chat", "other", `{"reasoning_content":"hm"}`)}, ai.TextPart{Text: "a"}), assistantSays(ai.ReasoningPart{Text: "only", Raw: raw("anthropic", "m", `{"signature":"x"}`)}), ai.UserMessage("on")}}},
