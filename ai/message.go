@@ -1,6 +1,7 @@
 package ai
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -60,7 +61,8 @@ func (m Message) ToolCalls() []ToolCallPart {
 type Part interface{ partType() string }
 
 // RawItem is an item exactly as a provider sent it. It is replayed byte for byte to the wire and model that made it
-// and is dropped for any other.
+// and is dropped for any other. JSON is compact: blanks between its tokens do not survive encoding, everything else
+// does.
 type RawItem struct {
 	Wire  string          `json:"wire"`
 	Model string          `json:"model,omitempty"`
@@ -178,11 +180,23 @@ func (o ToolResultOutput) Text() string {
 }
 
 func jsonString(s string) json.RawMessage {
-	b, _ := json.Marshal(s) // a string always marshals
+	b, _ := plainJSON(s) // a string always marshals
 	return b
 }
 
-// MarshalJSON writes {"role", "content": [...]}.
+// plainJSON is json.Marshal without the escapes for HTML, which would change raw items.
+func plainJSON(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(buf.Bytes(), "\n"), nil
+}
+
+// MarshalJSON writes {"role", "content": [...]}. Encode messages with json.Encoder and SetEscapeHTML(false) where raw
+// items are to keep their bytes: json.Marshal escapes what this method returns.
 func (m Message) MarshalJSON() ([]byte, error) {
 	parts := make([]json.RawMessage, 0, len(m.Content))
 	for i, p := range m.Content {
@@ -192,7 +206,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 		}
 		parts = append(parts, b)
 	}
-	return json.Marshal(struct {
+	return plainJSON(struct {
 		Role    Role              `json:"role"`
 		Content []json.RawMessage `json:"content"`
 	}{m.Role, parts})
@@ -243,7 +257,7 @@ func MarshalPart(p Part) ([]byte, error) {
 	if p == nil {
 		return nil, fmt.Errorf("ai: nil content part")
 	}
-	b, err := json.Marshal(p)
+	b, err := plainJSON(p)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type app struct {
 	// The three streams as terminals.
 	inTerminal, outTerminal, errTerminal bool
 	color                                bool
-	signals                              <-chan os.Signal
+	interrupts                           *interrupts
 	now                                  func() time.Time
 	dir                                  string   // current folder
 	env                                  []string // as of os.Environ
@@ -46,8 +46,6 @@ type app struct {
 
 // Main is the program harness. It returns the exit code.
 func Main(args []string) int {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt)
 	dir, err := os.Getwd()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "harness: current folder:", err)
@@ -55,11 +53,16 @@ func Main(args []string) int {
 	}
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, inTerminal: terminal(os.Stdin), outTerminal: terminal(os.Stdout),
-		errTerminal: terminal(os.Stderr), signals: signals, now: time.Now, dir: dir, env: os.Environ(), userDir: config.UserDir(),
+		errTerminal: terminal(os.Stderr), interrupts: &interrupts{ch: make(chan os.Signal)}, now: time.Now, dir: dir, env: os.Environ(), userDir: config.UserDir(),
 		build: buildinfo.Read(),
 	}
 	a.color = a.outTerminal && a.errTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return a.main(context.Background(), args)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt)
+	go a.interrupts.distribute(signals, cancel)
+	return a.main(ctx, args)
 }
 
 func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }

@@ -66,6 +66,9 @@ func codeOf(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
+	if errors.Is(err, context.Canceled) {
+		return ExitInterrupted
+	}
 	if p, ok := errors.AsType[*api.Problem](err); ok {
 		switch p.Status {
 		case http.StatusBadRequest, http.StatusNotImplemented, http.StatusRequestEntityTooLarge:

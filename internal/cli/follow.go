@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/internal/api"
@@ -29,6 +30,8 @@ type follow struct {
 	question  bool     // the run asked something
 	prompt    prompt   // what the person is asked now, nil when nothing
 	relinks   int
+	// look is when to look again whether the run has begun to wait, zero for not at all.
+	look time.Duration
 }
 
 // item is what the reader of events brings.
@@ -53,8 +56,13 @@ func (f *follow) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	items := f.read(ctx)
+	interrupts := a.interrupts.take()
 	for {
 		var answers <-chan string
+		var look <-chan time.Time
+		if f.look > 0 {
+			look = time.After(f.look)
+		}
 		if f.prompt != nil {
 			answers = a.input().next()
 		}
@@ -71,19 +79,21 @@ func (f *follow) run(ctx context.Context) error {
 			case it.end:
 				return f.finish(ctx)
 			}
-			f.after = it.ev.Seq
+			f.after, f.look = it.ev.Seq, 0
 			if done, err := f.event(ctx, it.ev); done || err != nil {
+				return err
+			}
+		case <-look:
+			if done, err := f.waiting(ctx); done || err != nil {
 				return err
 			}
 		case line, ok := <-answers:
 			if err := f.answered(ctx, line, ok); err != nil {
 				return f.left(ctx, err)
 			}
-		case sig := <-a.signals:
-			if sig != nil {
-				if err := f.interrupted(ctx); err != nil {
-					return err
-				}
+		case <-interrupts:
+			if err := f.interrupted(ctx); err != nil {
+				return err
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -188,7 +198,7 @@ func (f *follow) event(ctx context.Context, ev event.Event) (done bool, err erro
 		}
 	}
 	if (ev.Type == event.RunWaitingForApproval || ev.Type == event.RunWaitingForUser) && !f.ask {
-		return f.waiting(ctx, ev.Seq)
+		return f.waiting(ctx)
 	}
 	return false, nil
 }
@@ -232,16 +242,21 @@ func conflict(err error) bool {
 	return ok && p.Status == 409
 }
 
-// waiting ends the program when the run waits and there is nobody to ask. An event of an earlier wait ends nothing.
-func (f *follow) waiting(ctx context.Context, seq int64) (bool, error) {
+// waiting ends the program when the run waits and there is nobody to ask. The event of a wait may be one of an earlier
+// time, and it comes a little before the run is at rest: then it looks again, unless more events come.
+func (f *follow) waiting(ctx context.Context) (bool, error) {
 	r, err := f.link.GetRun(ctx, f.runID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return true, err
-	}
-	if r.LastSeq != seq || (r.Status != "waiting_for_approval" && r.Status != "waiting_for_user") {
+	case r.LastSeq != f.after:
+		f.look = 0
 		return false, nil
+	case r.Status == "waiting_for_approval" || r.Status == "waiting_for_user":
+		return true, f.stopWaiting(ctx, r)
 	}
-	return true, f.stopWaiting(ctx, r)
+	f.look = min(max(2*f.look, 10*time.Millisecond), time.Second)
+	return false, nil
 }
 
 // stopWaiting tells what the run waits for and how to answer, and ends with ExitWaiting.

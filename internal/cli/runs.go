@@ -190,15 +190,6 @@ func (a *app) runsCancel() *cobra.Command {
 
 // untilEnd waits for the end of a run without showing its events.
 func (a *app) untilEnd(ctx context.Context, l *link, r api.Run) (api.Run, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-a.signals:
-			cancel(&exitError{code: ExitInterrupted})
-		case <-ctx.Done():
-		}
-	}()
 	for _, err := range l.Events(ctx, r.ID, r.LastSeq) {
 		if err != nil {
 			return r, err

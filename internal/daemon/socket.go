@@ -53,9 +53,8 @@ func listenSocket(stateDir string) (*socket, error) {
 	return &socket{Listener: l, path: path}, nil
 }
 
-// remove closes the listener and takes the path away.
+// remove takes the path away. The server that serves the listener closes it.
 func (s *socket) remove() error {
-	_ = s.Close() // the server may have closed it
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("local socket: %w", err)
 	}
