@@ -161,8 +161,9 @@ func JSONResult(v any) (Result, error) {
 }
 
 // Execute runs one call: Begin commits its start, the body runs with the permit's final arguments, End commits the
-// result. A panic of the body becomes a failed result. The error is nil whenever a result was committed; otherwise
-// the call's outcome is unknown to the log and the caller must stop.
+// result. A panic of the body becomes a failed result. The error is nil whenever the call came to a result that was
+// committed; otherwise the caller must stop. Where the end of ctx interrupted a call that can have a side effect, the
+// result that says so (CodeInterrupted) comes beside the error.
 func Execute(ctx context.Context, t *Tool, p *permit.Permit, env Env) (Result, error) {
 	if p == nil || p.Tool() != t.def.Name {
 		return Result{}, permit.ErrSpent
@@ -176,7 +177,7 @@ func Execute(ctx context.Context, t *Tool, p *permit.Permit, env Env) (Result, e
 	env.fault("call.after")
 	if err != nil {
 		if ctx.Err() != nil {
-			return Result{}, t.interrupted(ctx, p)
+			return t.interrupted(ctx, p)
 		}
 		res = Failure(CodeFailed, "%s", err)
 	}
@@ -191,13 +192,16 @@ func Execute(ctx context.Context, t *Tool, p *permit.Permit, env Env) (Result, e
 
 // interrupted ends a call whose turn was ended while it ran. A call that can have a side effect gets a record of its
 // own; a readonly one keeps its start record alone and may run again.
-func (t *Tool) interrupted(ctx context.Context, p *permit.Permit) error {
+func (t *Tool) interrupted(ctx context.Context, p *permit.Permit) (Result, error) {
 	cause := context.Cause(ctx)
 	if !t.def.Kind.Mutating() {
-		return cause
+		return Result{}, cause
 	}
 	res := Failure(CodeInterrupted, "interrupted: outcome unknown. The run was stopped (%v) while the call ran.", cause)
-	return errors.Join(cause, p.End(context.WithoutCancel(ctx), permit.Outcome{Output: res.Output, Error: res.Error, Interrupted: true}))
+	if err := p.End(context.WithoutCancel(ctx), permit.Outcome{Output: res.Output, Error: res.Error, Interrupted: true}); err != nil {
+		return Result{}, errors.Join(cause, err)
+	}
+	return res, cause
 }
 
 func (t *Tool) protect(ctx context.Context, env Env, args json.RawMessage) (res Result, err error) {

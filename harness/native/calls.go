@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/control"
@@ -22,7 +23,12 @@ func (t *turn) settleCalls(step int, a answer) error {
 		case <-t.wake: // whatever was submitted so far is seen by the pass below
 		default:
 		}
-		a.results = mustAnswer(t.s.items).results
+		if _, err := t.takeSteering(step, false); err != nil {
+			return err
+		}
+		if now, ok := lastAnswer(t.s.all()); ok {
+			a.results = now.results
+		}
 		open := a.open()
 		if len(open) == 0 {
 			t.out.finishStep(ai.FinishReason{Unified: ai.FinishToolCalls}, usageOf(a.item))
@@ -38,19 +44,26 @@ func (t *turn) settleCalls(step int, a answer) error {
 		if err := t.s.checkpoint(t.ctx); err != nil {
 			return err
 		}
-		select {
-		case <-t.wake:
-		case <-t.suspending:
-			return errSuspended
-		case <-t.ctx.Done():
-			return context.Cause(t.ctx)
+		if err := t.idle(a); err != nil {
+			return err
 		}
 	}
 }
 
-func mustAnswer(items []Item) answer {
-	a, _ := lastAnswer(items)
-	return a
+// idle waits for something to be submitted. Waiting for people is no work; a host tool that runs is.
+func (t *turn) idle(a answer) error {
+	if !slices.ContainsFunc(a.open(), func(c ai.ToolCallPart) bool { return t.isHostTool(c.ToolName) }) {
+		t.clock.stop()
+		defer t.clock.start()
+	}
+	select {
+	case <-t.wake:
+		return nil
+	case <-t.suspending:
+		return errSuspended
+	case <-t.ctx.Done():
+		return context.Cause(t.ctx)
+	}
 }
 
 func usageOf(it Item) ai.Usage {
@@ -62,12 +75,13 @@ func usageOf(it Item) ai.Usage {
 
 // announce sends a call as a part, once in this segment. n is the number of calls that the step still has open. A
 // call that waits is announced after all others were worked on: the host may suspend the turn as soon as it has seen
-// every call of the step.
-func (t *turn) announce(c ai.ToolCallPart, n int) {
-	if t.announced[c.ToolCallID] {
+// every call of the step. A question that is not asked is no question: waiting says whether it is.
+func (t *turn) announce(c ai.ToolCallPart, n int, waiting bool) {
+	t.recordMu.Lock()
+	defer t.recordMu.Unlock()
+	if t.announced[c.ToolCallID] != "" {
 		return
 	}
-	t.announced[c.ToolCallID] = true
 	p := harness.ToolCall{ToolCallID: c.ToolCallID, ToolName: c.ToolName, Input: c.Input, StepToolCallCount: n}
 	if p.Input == "" {
 		p.Input = "{}"
@@ -76,24 +90,30 @@ func (t *turn) announce(c ai.ToolCallPart, n int) {
 	switch {
 	case t.isHostTool(c.ToolName):
 	case c.ToolName == questionTool:
-		if in, err := commonQuestions(c.Input); err == nil {
-			p.ToolName, p.NativeName, p.Input = string(harness.BuiltinToolAskUserQuestions), questionTool, in
+		p.NativeName = questionTool
+		in, err := commonQuestions(c.Input)
+		if waiting && err == nil {
+			p.ToolName, p.Input = t.partName(questionTool), in
 		} else {
-			p.ProviderExecuted = &yes // it will be refused, not asked
+			p.ProviderExecuted, p.Dynamic = &yes, &yes
 		}
 	default:
 		p.ProviderExecuted, p.NativeName = &yes, c.ToolName
 	}
+	t.announced[c.ToolCallID] = p.ToolName
 	t.out.send(p)
 }
 
-func (t *turn) isHostTool(name string) bool {
-	for _, h := range t.o.Tools {
-		if h.Name == name {
-			return true
-		}
+// partName is the name of a tool on the stream.
+func (t *turn) partName(toolName string) string {
+	if toolName == questionTool && !t.isHostTool(toolName) {
+		return string(harness.BuiltinToolAskUserQuestions)
 	}
-	return false
+	return toolName
+}
+
+func (t *turn) isHostTool(name string) bool {
+	return slices.ContainsFunc(t.o.Tools, func(h harness.ToolSpec) bool { return h.Name == name })
 }
 
 // pass goes over the open calls once, in order, and returns how many still wait.
@@ -115,14 +135,14 @@ func (t *turn) pass(step int, a answer, open []ai.ToolCallPart) (waiting int, er
 		if d.waiting {
 			waiting++
 			late = append(late, func() {
-				t.announce(c, len(open))
+				t.announce(c, len(open), true)
 				if d.ask != nil {
 					t.out.send(*d.ask)
 				}
 			})
 			continue
 		}
-		t.announce(c, len(open))
+		t.announce(c, len(open), false)
 		switch {
 		case d.result != nil:
 			if err := t.recordResult(step, c, *d.result, d.facts...); err != nil {
@@ -169,22 +189,29 @@ func refused(res tool.Result, facts ...event.Payload) disposition {
 // decide finds out what is to be done with a call.
 func (t *turn) decide(ctx context.Context, step int, a answer, c ai.ToolCallPart) (disposition, error) {
 	if t.isHostTool(c.ToolName) {
-		return t.submitted(c.ToolCallID)
+		d, err := t.given(c)
+		d.waiting = d.result == nil
+		return d, err
 	}
-	blocked := func(code, format string, args ...any) disposition {
+	blocked := func(stage control.Stage, code, format string, args ...any) (disposition, error) {
 		res := tool.Failure(code, format, args...)
-		return refused(res, event.ToolCallBlockedPayload{CallID: c.ToolCallID, Tool: c.ToolName, Stage: string(control.StageArguments), Reason: failureMessage(res)})
+		return refused(res, event.ToolCallBlockedPayload{CallID: c.ToolCallID, Tool: c.ToolName, Stage: string(stage), Reason: fmt.Sprintf(format, args...)}), nil
 	}
 	tl, ok := t.s.h.tools.Lookup(c.ToolName)
 	switch {
 	case !ok:
-		return blocked(tool.CodeUnknownTool, "there is no tool %q; available: %s", c.ToolName, strings.Join(t.toolNames(), ", ")), nil
-	case contains(a.item.Truncated, c.ToolCallID):
-		return blocked(tool.CodeInvalidArguments, "the arguments of %s were cut by the output limit, so the call was not made: send it again with less in one call", c.ToolName), nil
+		return blocked(control.StageArguments, tool.CodeUnknownTool, "there is no tool %q; available: %s", c.ToolName, strings.Join(t.toolNames(), ", "))
+	case !t.s.included(c.ToolName):
+		return blocked(control.StageDeclared, tool.CodePermissionDenied, "%s", harness.BuiltinToolFilteringDenialReason(c.ToolName))
+	case slices.Contains(a.item.Truncated, c.ToolCallID):
+		return blocked(control.StageArguments, tool.CodeInvalidArguments, "the answer was cut before its end, so the call of %s was not made: send it again with less in one answer", c.ToolName)
 	}
 	args, err := tl.CheckArguments(c.Input)
+	if err == nil && c.ToolName == questionTool {
+		_, err = parseQuestions(c.Input)
+	}
 	if err != nil {
-		return blocked(tool.CodeInvalidArguments, "%s", err), nil
+		return blocked(control.StageArguments, tool.CodeInvalidArguments, "%s", err)
 	}
 	call := t.call(step, c, tl, args)
 	rec, err := t.s.gate.Recall(ctx, c.ToolCallID)
@@ -209,8 +236,8 @@ func (t *turn) decide(ctx context.Context, step int, a answer, c ai.ToolCallPart
 		return disposition{tool: tl, permit: d.Permit, parallel: tl.Definition().Parallel}, nil
 	case control.Ask:
 		w := disposition{waiting: true}
-		if key := c.ToolCallID + "/" + d.ApprovalID; !t.announced[key] {
-			t.announced[key] = true
+		if key := c.ToolCallID + "/" + d.ApprovalID; !t.asked[key] {
+			t.asked[key] = true
 			w.ask = &harness.ToolApprovalRequest{ApprovalID: d.ApprovalID, ToolCallID: c.ToolCallID}
 		}
 		return w, nil
@@ -242,17 +269,27 @@ func (t *turn) call(step int, c ai.ToolCallPart, tl *tool.Tool, args json.RawMes
 	}
 }
 
-// submitted takes the result that the host gave for a call of its own tools.
-func (t *turn) submitted(callID string) (disposition, error) {
+// given takes what the host submitted for a call: the result of its own tool, or the answer to a question. Without
+// that the disposition is empty.
+func (t *turn) given(c ai.ToolCallPart) (disposition, error) {
 	t.mu.Lock()
-	r, ok := t.results[callID]
+	r, ok := t.results[c.ToolCallID]
 	t.mu.Unlock()
-	if !ok {
-		return disposition{waiting: true}, nil
+	switch {
+	case !ok:
+		return disposition{}, nil
+	case c.ToolName == questionTool && !t.isHostTool(questionTool):
+		qs, err := parseQuestions(c.Input)
+		if err != nil {
+			return disposition{}, nil // refused by decide
+		}
+		return answered(qs, r)
+	case !t.isHostTool(c.ToolName):
+		return disposition{}, nil
 	}
 	text, err := outputValue(r.Output)
 	if err != nil {
-		return disposition{}, err
+		return disposition{}, fmt.Errorf("native: result of call %s: %w", c.ToolCallID, err)
 	}
 	res := tool.Result{Output: text}
 	if r.IsError {
@@ -263,97 +300,4 @@ func (t *turn) submitted(callID string) (disposition, error) {
 
 func resultOf(o control.CallOutcome) tool.Result {
 	return tool.Result{Output: o.Output, Error: o.Error, Truncated: o.Truncated, Artifact: o.Artifact, Diff: o.Diff, Details: o.Details}
-}
-
-func failureMessage(r tool.Result) string {
-	var w struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if json.Unmarshal([]byte(r.Output), &w) == nil {
-		return w.Error.Message
-	}
-	return r.Output
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
-// runner runs the permitted calls of one pass.
-type runner struct {
-	t      *turn
-	step   int
-	cancel context.CancelCauseFunc
-	slots  chan struct{}
-	wg     sync.WaitGroup
-	mu     sync.Mutex
-	err    error
-}
-
-func (r *runner) start(ctx context.Context, c ai.ToolCallPart, d disposition) {
-	r.slots <- struct{}{}
-	r.wg.Add(1)
-	go func() {
-		defer func() { <-r.slots; r.wg.Done() }()
-		r.one(ctx, c, d)
-	}()
-}
-
-func (r *runner) one(ctx context.Context, c ai.ToolCallPart, d disposition) {
-	env := r.t.s.env(r.step, c.ToolCallID, c.ToolName)
-	env.Fault = r.t.s.h.set.Fault
-	res, err := tool.Execute(ctx, d.tool, d.permit, env)
-	var ref *control.RefusedError
-	if errors.As(err, &ref) {
-		res, err = tool.Failure(tool.CodePermissionDenied, "%s", ref.Decision.Reason), nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		err = r.t.recordResult(r.step, c, res, res.Facts...)
-	}
-	if err != nil && r.err == nil {
-		r.err = err
-		r.cancel(err)
-	}
-}
-
-func (r *runner) failed() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
-}
-
-func (r *runner) wait() { r.wg.Wait() }
-
-// recordResult puts one result into the transcript, with the typed state that it brings, and reports it.
-func (t *turn) recordResult(step int, c ai.ToolCallPart, res tool.Result, facts ...event.Payload) error {
-	items := []Item{{Kind: KindResult, Step: step, CallID: c.ToolCallID, Tool: c.ToolName, Output: res.Output, Error: res.Error, Seen: res.Seen}}
-	for _, f := range facts {
-		switch p := f.(type) {
-		case event.TodosUpdatedPayload:
-			items = append(items, Item{Kind: KindTodos, Step: step, Todos: p.Todos})
-		case event.ToolActivatedPayload:
-			items = append(items, Item{Kind: KindActivated, Step: step, Activated: p.Tools})
-		}
-	}
-	t.recordMu.Lock()
-	defer t.recordMu.Unlock()
-	if err := t.s.append(context.WithoutCancel(t.ctx), items...); err != nil {
-		return err
-	}
-	t.s.emit(step, facts...)
-	name := c.ToolName
-	if name == questionTool {
-		name = string(harness.BuiltinToolAskUserQuestions)
-	}
-	t.out.result(c.ToolCallID, name, res.Output, res.Error != "")
-	return nil
 }

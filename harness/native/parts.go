@@ -122,11 +122,7 @@ func (w *partWriter) done(a answer, total ai.Usage) {
 				w.closeBlocks()
 			}
 		}
-		u := ai.Usage{}
-		if a.item.Usage != nil {
-			u = *a.item.Usage
-		}
-		w.send(harness.FinishStep{FinishReason: reason, Usage: u})
+		w.send(harness.FinishStep{FinishReason: reason, Usage: usageOf(a.item)})
 	}
 	w.send(harness.Finish{FinishReason: reason, TotalUsage: total})
 }

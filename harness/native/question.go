@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/harness-go/harness/ai"
@@ -26,6 +27,11 @@ func parseQuestions(args string) ([]event.Question, error) {
 	}
 	if len(in.Questions) == 0 {
 		return nil, errors.New("no questions")
+	}
+	for i, q := range in.Questions {
+		if slices.ContainsFunc(in.Questions[:i], func(o event.Question) bool { return o.Question == q.Question }) {
+			return nil, fmt.Errorf("invalid arguments for %s: two questions have the text %q; answers are told apart by it", questionTool, q.Question)
+		}
 	}
 	return in.Questions, nil
 }
@@ -54,11 +60,8 @@ func (t *turn) question(ctx context.Context, step int, c ai.ToolCallPart, args j
 	if err != nil {
 		return refused(tool.Failure(tool.CodeInvalidArguments, "questions: %s", err)), nil
 	}
-	t.mu.Lock()
-	r, ok := t.results[c.ToolCallID]
-	t.mu.Unlock()
-	if ok {
-		return answered(qs, r)
+	if d, err := t.given(c); err != nil || d.result != nil {
+		return d, err
 	}
 	if _, err := t.s.gate.Question(ctx, step, c.ToolCallID, questionTool, qs); err != nil {
 		return disposition{}, err
@@ -79,7 +82,7 @@ func answered(qs []event.Question, r harness.ToolResultSubmission) (disposition,
 	switch out.Action {
 	case harness.QuestionsActionAnswered, harness.QuestionsActionPartiallyAnswered:
 	case harness.QuestionsActionCancelled:
-		return refused(tool.Failure(tool.CodeTimeout, "nobody answered in time; go on with what you know, or end and say what you need")), nil
+		return refused(tool.Failure(tool.CodeTimeout, "no answer: the question was cancelled, or nobody answered in time; go on with what you know, or end and say what you need")), nil
 	default:
 		return refused(tool.Failure(tool.CodePermissionDenied, "the user declined to answer")), nil
 	}

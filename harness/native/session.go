@@ -20,7 +20,7 @@ type session struct {
 	opts harness.StartOptions
 	gate harness.Decider
 	// own is set when the adapter gates by itself, because the host gave no gate.
-	own *control.Memory
+	own *ownLedger
 
 	jobs     *tool.JobTable
 	versions *tool.MapVersions
@@ -31,6 +31,11 @@ type session struct {
 	active *turn
 	ended  bool
 
+	// Of the turn's goroutine.
+	history  history
+	callIDs  map[string]bool // of all calls in the transcript
+	caughtUp bool
+
 	itemsMu sync.Mutex // of items and chain, against the submit methods and calls that run side by side
 	items   []Item
 	chain   chain
@@ -40,14 +45,10 @@ func newSession(h *Harness, o harness.StartOptions) (*session, error) {
 	if o.SessionID == "" {
 		return nil, errors.New("native: session id is required")
 	}
-	s := &session{h: h, opts: o, gate: o.Decide, versions: &tool.MapVersions{}, todos: &tool.ListTodos{}}
+	s := &session{h: h, opts: o, gate: o.Decide, versions: &tool.MapVersions{}, todos: &tool.ListTodos{}, callIDs: map[string]bool{}}
 	s.jobs = tool.NewJobs(tool.JobLimits{Running: h.set.MaxJobs}, func(p event.JobCompletedPayload) { s.emit(0, p) })
 	if s.gate == nil {
-		s.own = &control.Memory{Emit: func(f event.Fact) {
-			if o.Journal != nil {
-				o.Journal.Emit(f)
-			}
-		}}
+		s.own = newOwnLedger(s)
 		g, err := control.NewGate(control.Config{
 			Ledger: s.own, Now: h.set.Now,
 			Policy: control.Policy{Mode: o.PermissionMode, Denied: s.filteredOut(), Active: s.isActive},
@@ -104,53 +105,92 @@ func (s *session) load(ctx context.Context) error {
 	case s.opts.ResumeFrom != nil:
 		data = s.opts.ResumeFrom.Data
 	}
+	var c chain
 	if data != nil {
 		var hd head
 		if err := json.Unmarshal(data, &hd); err != nil {
 			return errors.New("native: lifecycle state is not that of a native session")
 		}
-		if err := hd.verify(s.opts.SessionID, items); err != nil {
+		if c, err = hd.verify(s.opts.SessionID, items); err != nil {
 			return fmt.Errorf("native: %w", err)
 		}
 	}
-	s.items = items
-	if err := s.chain.add(items...); err != nil {
+	if err := c.add(items[c.n:]...); err != nil {
 		return err
 	}
-	s.restore()
+	for i := range items {
+		items[i].encoded = nil
+	}
+	s.itemsMu.Lock()
+	s.items, s.chain = items, c
+	s.itemsMu.Unlock()
+	s.restore(items)
 	s.loaded = true
 	return nil
 }
 
-// restore brings back the typed state that the transcript carries: seen versions, todos and activated tools. Todos
-// and activation belong to a turn and start afresh with the next prompt.
-func (s *session) restore() {
-	for _, it := range s.items {
+// restore brings back the typed state that the transcript carries: seen versions and todos. Todos belong to a turn
+// and start afresh with the next prompt.
+func (s *session) restore(items []Item) {
+	for _, it := range items {
 		switch it.Kind {
 		case KindPrompt:
 			s.todos.Set(nil)
-			s.h.set.Activation.Cleanup(s.opts.SessionID)
+		case KindAnswer:
+			for _, c := range it.Message.ToolCalls() {
+				s.callIDs[c.ToolCallID] = true
+			}
 		case KindResult:
 			for path, v := range it.Seen {
 				s.versions.See(path, v)
 			}
 		case KindTodos:
 			s.todos.Set(it.Todos)
-		case KindActivated:
+		}
+	}
+	if s.own != nil {
+		s.own.restore(items)
+	}
+}
+
+// activate makes the tools callable that the current turn activated so far.
+func (s *session) activate() {
+	for _, it := range turnItems(s.all()) {
+		if it.Kind == KindActivated {
 			s.h.set.Activation.Activate(s.opts.SessionID, it.Activated...)
 		}
 	}
 }
 
+// all is the transcript so far. It is not changed by what is appended later.
+func (s *session) all() []Item {
+	s.itemsMu.Lock()
+	defer s.itemsMu.Unlock()
+	return s.items[:len(s.items):len(s.items)]
+}
+
 // append adds items to the transcript. The caller emits the fact that belongs to them next.
 func (s *session) append(ctx context.Context, items ...Item) error {
+	for i := range items {
+		b, err := items[i].JSON()
+		if err != nil {
+			return err
+		}
+		items[i].encoded = b // once for the transcript and the digest
+	}
 	s.itemsMu.Lock()
 	defer s.itemsMu.Unlock()
 	if err := s.h.set.Transcript.Append(ctx, s.opts.SessionID, items...); err != nil {
 		return fmt.Errorf("native: append to transcript: %w", err)
 	}
-	s.items = append(s.items, items...)
-	return s.chain.add(items...)
+	if err := s.chain.add(items...); err != nil {
+		return err
+	}
+	for _, it := range items {
+		it.encoded = nil
+		s.items = append(s.items, it)
+	}
+	return nil
 }
 
 // checkpoint hands the lifecycle data over. Without a Checkpoint the host does not want any.
@@ -162,7 +202,10 @@ func (s *session) checkpoint(ctx context.Context) error {
 }
 
 func (s *session) data() json.RawMessage {
-	b, _ := json.Marshal(s.chain.head(s.opts.SessionID)) // strings and numbers always marshal
+	s.itemsMu.Lock()
+	h := s.chain.head(s.opts.SessionID)
+	s.itemsMu.Unlock()
+	b, _ := json.Marshal(h) // strings and numbers always marshal
 	return b
 }
 
@@ -208,24 +251,7 @@ func (s *session) DoPromptTurn(ctx context.Context, o harness.PromptTurnOptions)
 
 // DoContinueTurn implements harness.AdapterSession.
 func (s *session) DoContinueTurn(ctx context.Context, o harness.ContinueTurnOptions) (harness.TurnControl, error) {
-	if s.own != nil && s.opts.ContinueFrom != nil {
-		s.adopt(ctx, s.opts.ContinueFrom.PendingToolApprovals)
-	}
 	return s.start(ctx, o.TurnOptions, nil)
-}
-
-// adopt gives the adapter's own ledger the asks of the turn that it continues, so that their answers find them.
-func (s *session) adopt(ctx context.Context, pending []harness.PendingToolApproval) {
-	for _, p := range pending {
-		if rec, _ := s.own.Recall(ctx, p.ToolCallID); rec.Approval != nil {
-			continue
-		}
-		s.own.Adopt(event.Approval{
-			ID: p.ApprovalID, CallID: p.ToolCallID, Tool: p.ToolName, Arguments: p.Input, Cwd: s.opts.SessionWorkDir,
-			Digest: control.Digest(p.ToolName, json.RawMessage(p.Input), s.opts.SessionWorkDir),
-			Status: event.ApprovalPending, Scope: event.ScopeOnce,
-		})
-	}
 }
 
 func (s *session) start(ctx context.Context, o harness.TurnOptions, prompt *ai.Message) (harness.TurnControl, error) {
@@ -242,6 +268,11 @@ func (s *session) start(ctx context.Context, o harness.TurnOptions, prompt *ai.M
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
+	if prompt == nil {
+		if err := s.resume(ctx); err != nil {
+			return nil, err
+		}
+	}
 	targets, err := s.h.set.Resolve(o.Model)
 	if err != nil {
 		return nil, err
@@ -253,6 +284,19 @@ func (s *session) start(ctx context.Context, o harness.TurnOptions, prompt *ai.M
 	s.active = t
 	go t.run(prompt)
 	return t, nil
+}
+
+// resume prepares the continuation of the transcript's last turn.
+func (s *session) resume(ctx context.Context) error {
+	items := s.all()
+	if len(items) == 0 || turnItems(items)[0].Kind != KindPrompt {
+		return fmt.Errorf("native: session %s has no turn to continue", s.opts.SessionID)
+	}
+	if s.own != nil && s.opts.ContinueFrom != nil {
+		s.own.adoptPending(ctx, s.opts.ContinueFrom.PendingToolApprovals, s.opts.SessionWorkDir)
+	}
+	s.activate()
+	return nil
 }
 
 // DoSuspendTurn implements harness.AdapterSession.
@@ -300,9 +344,7 @@ func (s *session) DoStop(ctx context.Context) (*harness.ResumeSessionState, erro
 
 // DoDestroy implements harness.AdapterSession.
 func (s *session) DoDestroy(ctx context.Context) error {
-	err := s.end(ctx)
-	s.h.set.Activation.Cleanup(s.opts.SessionID)
-	return err
+	return s.end(ctx)
 }
 
 func (s *session) end(ctx context.Context) error {

@@ -1,83 +1,110 @@
 package native
 
 import (
-	"context"
 	"encoding/json"
-
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/event"
-	"github.com/harness-go/harness/harness"
 	"github.com/harness-go/harness/model"
 )
 
 // maxEmptyRetries is how often a model that answers nothing is asked again.
 const maxEmptyRetries = 2
 
-// modelStep makes one model call, with its retries and fallbacks, and records the answer.
+// modelStep makes one model call, with its retries and fallbacks, and records the answer. How often the call was made
+// follows from the transcript, so that the bound holds over continuations too.
 func (t *turn) modelStep(step int) error {
-	if _, err := t.takeSteering(step); err != nil {
+	if _, err := t.takeSteering(step, false); err != nil {
 		return err
 	}
-	prev, hadAnswer := lastAnswer(t.s.items)
+	prev, hadAnswer := lastAnswer(t.s.all())
 	if err := t.checkBudget(step, prev, hadAnswer); err != nil {
 		return err
 	}
-	made, open := attempts(t.s.items, step)
-	var opening []event.Fact
-	if made == 0 {
-		opening = append(t.stepEnd(prev, hadAnswer), at(step, event.RunStepStartedPayload{StepStartMS: t.s.h.set.Now().UnixMilli()})...)
-		if step == 1 {
-			opening = append(opening, at(step, event.ProviderResolvedPayload{Model: t.targets[t.target].ModelID, Provider: t.targets[t.target].Provider})...)
+	tried := attempts(t.s.all(), step)
+	opening := t.opening(step, tried, prev, hadAnswer)
+	if tried.reached >= model.MaxAttempts && !t.fallBack() {
+		t.s.journal(opening...)
+		return t.providerFailed(errLost)
+	}
+	for {
+		if err := t.requested(step, tried.made+1, opening); err != nil {
+			return err
 		}
-	}
-	if open { // the process died in the middle of a call
-		opening = append(opening, at(step, event.LLMAttemptDiscardedPayload{Attempt: made, Reason: "interrupted"})...)
-	}
-	empty, onTarget := 0, 0
-	for attempt := made + 1; ; attempt++ {
-		onTarget++
-		res, err := t.attempt(step, attempt, opening)
 		opening = nil
-		if err == nil && res.empty() {
-			err = &model.Error{Kind: model.ErrIncomplete, Provider: t.targets[t.target].Provider, Message: "the answer was empty"}
-			if empty++; empty > maxEmptyRetries {
-				return t.providerFailed(step, attempt, err)
-			}
-			if err := t.discard(step, attempt, err, 0, event.LLMEmptyResponseRetryPayload{Retry: empty, MaxRetries: maxEmptyRetries}); err != nil {
-				return err
-			}
-			continue
-		}
+		res, err := t.attempt(step)
 		if err == nil {
 			return t.record(step, res)
 		}
+		tried = attempts(t.s.all(), step)
 		if stop := t.stop(); stop != nil {
+			_ = t.discard(step, tried, res, errInterrupted, 0, false) // the turn ends anyway
 			return stop
 		}
-		v := t.s.h.set.Retry.Next(err, onTarget)
+		again, wait := t.again(err, tried)
+		if err := t.discard(step, tried, res, err, wait, again); err != nil {
+			return err
+		}
 		switch {
-		case v.Again:
-			if err := t.discard(step, attempt, err, v.Wait); err != nil {
+		case again:
+			if err := t.wait(wait); err != nil {
 				return err
 			}
-			if err := t.wait(v.Wait); err != nil {
-				return err
-			}
-		case t.target+1 < len(t.targets):
-			t.target++
-			onTarget = 0
-			next := t.targets[t.target]
-			if err := t.discard(step, attempt, err, 0, event.ProviderResolvedPayload{Model: next.ModelID, Provider: next.Provider}); err != nil {
-				return err
-			}
-		default:
-			return t.providerFailed(step, attempt, err)
+		case !t.fallBack():
+			return t.providerFailed(err)
 		}
 	}
+}
+
+var (
+	// errLost is the failure of a call that was made as often as it may be, and whose process died each time.
+	errLost error = &model.Error{Kind: model.ErrIncomplete, Message: "the call was made again and again, and its process ended each time"}
+	// errInterrupted ends an attempt whose turn was cancelled or suspended.
+	errInterrupted error = &model.Error{Kind: attemptInterrupted}
+)
+
+// opening are the facts that go into one commit with the step's first request of this segment.
+func (t *turn) opening(step int, tried tries, prev answer, hadAnswer bool) []event.Fact {
+	var facts []event.Fact
+	if tried.made == 0 {
+		facts = append(t.stepEnd(prev, hadAnswer), at(step, event.RunStepStartedPayload{StepStartMS: t.s.h.set.Now().UnixMilli()})...)
+	}
+	if tried.open { // the process died in the middle of a call
+		facts = append(facts, at(step, event.LLMAttemptDiscardedPayload{Attempt: tried.made, Reason: attemptInterrupted})...)
+	}
+	return facts
+}
+
+// resolved says which model serves the turn, where it is another one than before.
+func (t *turn) resolved(step int) []event.Fact {
+	tg := t.targets[t.target]
+	if provider, modelID := servedBy(t.s.all()); provider == tg.Provider && modelID == tg.ModelID {
+		return nil
+	}
+	return at(step, event.ProviderResolvedPayload{Model: tg.ModelID, Provider: tg.Provider})
+}
+
+// again tells whether and when a failed call is made again on the same provider.
+func (t *turn) again(err error, tried tries) (bool, time.Duration) {
+	v := t.s.h.set.Retry.Next(err, tried.reached)
+	if isEmpty(err) {
+		return v.Again && tried.empty < maxEmptyRetries, 0
+	}
+	return v.Again, v.Wait
+}
+
+// fallBack moves on to the next target that the budget can count.
+func (t *turn) fallBack() bool {
+	for i := t.target + 1; i < len(t.targets); i++ {
+		if t.s.h.set.Budget.MaxCostUSD > 0 && t.targets[i].Cost == nil {
+			continue
+		}
+		t.target = i
+		return true
+	}
+	return false
 }
 
 // at makes facts of a step.
@@ -96,30 +123,55 @@ func (t *turn) stepEnd(prev answer, had bool) []event.Fact {
 	if !had || len(calls) == 0 {
 		return nil
 	}
-	return at(prev.item.Step, event.RunStepCompletedPayload{ToolCalls: len(calls), DurationMS: max(t.working()-prev.item.ActiveMS, 0)})
+	return at(prev.item.Step, event.RunStepCompletedPayload{ToolCalls: len(calls), DurationMS: t.sinceBegan(prev.item.Step)})
 }
 
-func (t *turn) providerFailed(step, attempt int, err error) error {
-	if derr := t.discard(step, attempt, err, 0); derr != nil {
-		return derr
-	}
+// sinceBegan is the step's working time in milliseconds.
+func (t *turn) sinceBegan(step int) int64 {
+	return max(t.clock.elapsed().Milliseconds()-stepBegan(t.s.all(), step), 0)
+}
+
+func (t *turn) providerFailed(err error) error {
 	return &TurnError{Reason: event.ReasonProvider, Message: err.Error(), Err: err}
 }
 
-// discard records that an attempt's deltas do not count.
-func (t *turn) discard(step, attempt int, err error, wait time.Duration, more ...event.Payload) error {
-	p := event.LLMAttemptDiscardedPayload{Attempt: attempt, Reason: "error", RetryInMS: wait.Milliseconds()}
+// discard records that an attempt's deltas do not count. What it consumed does.
+func (t *turn) discard(step int, tried tries, res *received, err error, wait time.Duration, again bool) error {
+	tg := t.targets[t.target]
+	p := event.LLMAttemptDiscardedPayload{Attempt: tried.made, Reason: "error", RetryInMS: wait.Milliseconds()}
 	if e, ok := model.AsError(err); ok {
 		p.Reason, p.Status = string(e.Kind), e.Status
 	}
-	if err := t.s.append(t.ctx, Item{Kind: KindAttempt, Step: step, Attempt: attempt, Error: p.Reason}); err != nil {
+	it := Item{Kind: KindAttempt, Step: step, Attempt: tried.made, Provider: tg.Provider, Model: tg.ModelID, Error: p.Reason}
+	more := []event.Payload{p}
+	if isEmpty(err) {
+		it.Error = attemptEmpty
+		if again {
+			more = append(more, event.LLMEmptyResponseRetryPayload{Retry: tried.empty + 1, MaxRetries: maxEmptyRetries})
+		}
+	}
+	status := event.CostUnpricedModel
+	paid := res != nil && res.usage.Known()
+	if paid {
+		it.Usage = &res.usage
+		if tg.Cost != nil {
+			it.CostUSD, status = tg.Cost(res.usage)
+		}
+	}
+	if err := t.append(it); err != nil {
 		return err
 	}
-	t.s.emit(step, append([]event.Payload{p}, more...)...)
+	if paid {
+		more = append(more, t.usageDelta(res.usage, it.CostUSD, status, tg.PricingVersion))
+	}
+	t.s.emit(step, more...)
 	return nil
 }
 
 func (t *turn) wait(d time.Duration) error {
+	if d <= 0 {
+		return t.stop()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -128,142 +180,8 @@ func (t *turn) wait(d time.Duration) error {
 	case <-t.suspending:
 		return errSuspended
 	case <-t.ctx.Done():
-		return context.Cause(t.ctx)
+		return t.stop()
 	}
-}
-
-// received is a whole answer.
-type received struct {
-	message   ai.Message
-	truncated []string
-	finish    ai.FinishReason
-	usage     ai.Usage
-	model     string
-	text      strings.Builder
-	reasoning strings.Builder
-	ttft      time.Duration
-	took      time.Duration
-}
-
-func (r *received) empty() bool {
-	return len(r.message.ToolCalls()) == 0 && r.text.Len() == 0 && r.finish.Unified != ai.FinishLength && r.finish.Unified != ai.FinishContentFilter
-}
-
-// attempt makes one model call. opening are the facts that go with its request in one commit.
-func (t *turn) attempt(step, attempt int, opening []event.Fact) (*received, error) {
-	tg := t.targets[t.target]
-	if err := t.s.append(t.ctx, Item{Kind: KindAttempt, Step: step, Attempt: attempt}); err != nil {
-		return nil, err
-	}
-	t.s.journal(append(opening, at(step, event.LLMTurnRequestedPayload{Attempt: attempt, Provider: tg.Provider, Model: tg.ModelID})...)...)
-
-	ctx, cancel := context.WithCancelCause(t.ctx)
-	defer cancel(nil)
-	go func() { // a suspension ends the call; it is made again when the turn continues
-		select {
-		case <-t.suspending:
-			cancel(errSuspended)
-		case <-ctx.Done():
-		}
-	}()
-
-	t.s.h.set.Fault("model.before")
-	res := &received{message: ai.Message{Role: ai.RoleAssistant}, model: tg.ModelID}
-	deltas := deltaFacts{t: t, step: step}
-	start := time.Now()
-	for p, err := range tg.Model.Stream(ctx, t.request(tg)) {
-		if err != nil {
-			return nil, err
-		}
-		if res.ttft == 0 {
-			res.ttft = time.Since(start)
-		}
-		switch p.Kind {
-		case model.PartTextDelta:
-			res.text.WriteString(p.Text)
-			t.s.emit(step, event.AssistantMessageDeltaPayload{Content: p.Text})
-			t.out.text(p.Text)
-		case model.PartReasoningDelta:
-			res.reasoning.WriteString(p.Text)
-			t.s.emit(step, event.AssistantThinkingDeltaPayload{Content: p.Text})
-			t.out.reasoning(p.Text)
-		case model.PartToolCallDelta:
-			deltas.add(p)
-		case model.PartContent:
-			t.out.closeBlocks()
-			if c, ok := p.Content.(ai.ToolCallPart); ok {
-				c = t.unique(res, c)
-				if p.Truncated {
-					res.truncated = append(res.truncated, c.ToolCallID)
-				}
-				p.Content = c
-			}
-			res.message.Content = append(res.message.Content, p.Content)
-		case model.PartFinish:
-			res.finish, res.usage = p.Finish, p.Usage
-			if p.ServedModel != "" {
-				res.model = p.ServedModel
-			}
-		}
-	}
-	deltas.flush()
-	t.out.closeBlocks()
-	res.took = time.Since(start)
-	t.s.h.set.Fault("model.after")
-	if res.finish.Unified == "" {
-		return nil, &model.Error{Kind: model.ErrIncomplete, Provider: tg.Provider, Message: "the stream ended without a finish"}
-	}
-	if res.finish.Unified == ai.FinishError {
-		return nil, &model.Error{Kind: model.ErrServer, Provider: tg.Provider, Message: "the provider ended the answer with an error: " + res.finish.Raw}
-	}
-	return res, nil
-}
-
-// unique gives a call an id that no other call of the turn has. Some servers send none, or count anew in each answer.
-func (t *turn) unique(res *received, c ai.ToolCallPart) ai.ToolCallPart {
-	taken := func(id string) bool {
-		for _, o := range res.message.ToolCalls() {
-			if o.ToolCallID == id {
-				return true
-			}
-		}
-		for _, it := range turnItems(t.s.items) {
-			if it.Kind == KindAnswer {
-				for _, o := range it.Message.ToolCalls() {
-					if o.ToolCallID == id {
-						return true
-					}
-				}
-			}
-		}
-		return false
-	}
-	if c.ToolCallID != "" && !taken(c.ToolCallID) {
-		return c
-	}
-	base := c.ToolCallID
-	if base == "" {
-		base = "call"
-	}
-	for n := 2; ; n++ {
-		if id := fmt.Sprintf("%s_%d", base, n); !taken(id) {
-			c.ToolCallID, c.Raw = id, nil
-			return c
-		}
-	}
-}
-
-// request is the model call for what the transcript holds.
-func (t *turn) request(tg Target) model.Request {
-	r := model.Request{
-		Model: tg.ModelID, System: t.systemPrompt(), Messages: history(t.s.items), Tools: t.tools(),
-		MaxOutputTokens: tg.MaxOutputTokens, ReasoningEffort: t.s.h.set.ReasoningEffort,
-		SessionID: t.s.opts.SessionID, Headers: t.s.opts.Headers,
-	}
-	if f := t.o.ResponseFormat; f != nil && f.Type == harness.ResponseFormatJSON {
-		r.ResponseSchema = f.Schema
-	}
-	return r
 }
 
 // record commits the answer with its facts. A step without calls ends here.
@@ -271,22 +189,25 @@ func (t *turn) record(step int, res *received) error {
 	tg := t.targets[t.target]
 	it := Item{
 		Kind: KindAnswer, Step: step, Message: &res.message, Finish: &res.finish, Usage: &res.usage,
-		Provider: tg.Provider, Model: res.model, ActiveMS: t.working(), Truncated: res.truncated,
+		Provider: tg.Provider, Model: res.model, Truncated: res.truncated,
 	}
 	status := event.CostUnpricedModel
 	if tg.Cost != nil {
 		it.CostUSD, status = tg.Cost(res.usage)
 	}
-	calls := res.message.ToolCalls()
-	if err := t.s.append(t.ctx, it); err != nil {
+	if err := t.append(it); err != nil {
 		return err
 	}
-	var facts []event.Payload
-	if res.reasoning.Len() > 0 {
-		facts = append(facts, event.ReasoningCompletePayload{Text: res.reasoning.String(), Tokens: count(res.usage.OutputTokens.Reasoning)})
+	calls := res.message.ToolCalls()
+	for _, c := range calls {
+		t.s.callIDs[c.ToolCallID] = true
 	}
-	if res.text.Len() > 0 {
-		facts = append(facts, event.AssistantMessagePayload{Content: res.text.String()})
+	var facts []event.Payload
+	if s := reasoningOf(res.message); s != "" {
+		facts = append(facts, event.ReasoningCompletePayload{Text: s, Tokens: count(res.usage.OutputTokens.Reasoning)})
+	}
+	if s := res.message.Text(); s != "" {
+		facts = append(facts, event.AssistantMessagePayload{Content: s})
 	}
 	facts = append(facts, t.usageDelta(res.usage, it.CostUSD, status, tg.PricingVersion),
 		event.LLMTurnCompletedPayload{
@@ -294,7 +215,7 @@ func (t *turn) record(step int, res *received) error {
 			Provider: tg.Provider, Model: res.model, FinishReason: string(res.finish.Unified),
 		})
 	if len(calls) == 0 {
-		facts = append(facts, event.RunStepCompletedPayload{DurationMS: res.took.Milliseconds()})
+		facts = append(facts, event.RunStepCompletedPayload{DurationMS: t.sinceBegan(step)})
 	}
 	t.s.emit(step, facts...)
 	if len(calls) > 0 {
@@ -313,10 +234,10 @@ func count(n *int64) int64 {
 
 func (t *turn) usageDelta(u ai.Usage, cost float64, status event.CostStatus, pricing string) event.UsageDeltaPayload {
 	raw, _ := json.Marshal(u) // numbers always marshal
-	total, _ := turnCost(t.s.items)
+	total, _ := turnCost(t.s.all())
 	p := event.UsageDeltaPayload{
 		UsageStatus: "reported", CostStatus: status, TurnUsage: raw, TurnCostUSD: cost,
-		CumulativeUsage: Totals(turnUsage(t.s.items), u), CumulativeCostUSD: total, PricingVersion: pricing,
+		CumulativeUsage: Totals(turnUsage(t.s.all()), u), CumulativeCostUSD: total, PricingVersion: pricing,
 	}
 	if !u.Known() {
 		p.UsageStatus, p.CostStatus = "unreported", event.CostProviderUnreported
@@ -335,64 +256,36 @@ func Totals(u, last ai.Usage) event.UsageTotals {
 }
 
 // checkBudget refuses a model call that the turn's budget does not cover. Money is reserved before the call: the next
-// call is taken to cost what the last one did.
+// call is taken to cost what the last one did. What a provider does not report is unknown and not nothing: a limit
+// over it cannot be kept.
 func (t *turn) checkBudget(step int, prev answer, hadAnswer bool) error {
-	b := t.s.h.set.Budget
-	ended := t.stepEnd(prev, hadAnswer)
-	if b.MaxSteps > 0 && step > b.MaxSteps {
-		t.s.journal(ended...)
-		return &TurnError{Reason: event.ReasonMaxSteps, Message: fmt.Sprintf("the run used its %d steps without an end", b.MaxSteps)}
+	b, items := t.s.h.set.Budget, t.s.all()
+	refuse := func(reason, format string, args ...any) error {
+		t.s.journal(t.stepEnd(prev, hadAnswer)...)
+		return &TurnError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
-	if used := Totals(turnUsage(t.s.items), ai.Usage{}).TotalTokens; b.MaxTokens > 0 && used >= b.MaxTokens {
-		t.s.journal(ended...)
-		return &TurnError{Reason: event.ReasonMaxTokens, Message: fmt.Sprintf("the run used %d of %d tokens", used, b.MaxTokens)}
-	}
-	if b.MaxCostUSD <= 0 {
+	switch used := Totals(turnUsage(items), ai.Usage{}).TotalTokens; {
+	case b.MaxSteps > 0 && step > b.MaxSteps:
+		return refuse(event.ReasonMaxSteps, "the run used its %d steps without an end", b.MaxSteps)
+	case b.Timeout > 0 && t.clock.elapsed() >= b.Timeout:
+		t.s.journal(t.stepEnd(prev, hadAnswer)...)
+		return timedOut(b.Timeout)
+	case b.MaxTokens > 0 && used >= b.MaxTokens:
+		return refuse(event.ReasonMaxTokens, "the run used %d of %d tokens", used, b.MaxTokens)
+	case b.MaxTokens > 0 && unreported(items):
+		return refuse(event.ReasonMaxTokens, "the provider does not report what it uses, so the limit of %d tokens cannot be kept", b.MaxTokens)
+	case b.MaxCostUSD <= 0:
 		return nil
+	case t.targets[t.target].Cost == nil:
+		return refuse(event.ReasonMaxCost, "the model %s has no price, so max_cost_usd cannot be kept: add its price to the model catalogue or leave the limit out", t.targets[t.target].ModelID)
+	case unreported(items):
+		return refuse(event.ReasonMaxCost, "the provider does not report what it uses, so max_cost_usd cannot be kept")
 	}
-	if t.targets[t.target].Cost == nil {
-		return &TurnError{Reason: event.ReasonMaxCost, Message: fmt.Sprintf("the model %s has no price, so max_cost_usd cannot be kept: add its price to the model catalogue or leave the limit out", t.targets[t.target].ModelID)}
-	}
-	total, last := turnCost(t.s.items)
-	if total+last > b.MaxCostUSD && total > 0 {
-		t.s.journal(append(ended, at(step-1, event.RunCostLimitReachedPayload{MaxCostUSD: b.MaxCostUSD, CumulativeCostUSD: total})...)...)
+	const rounding = 1 + 1e-9 // sums of prices are not exact
+	total, last := turnCost(items)
+	if total > 0 && total+last > b.MaxCostUSD*rounding {
+		t.s.journal(append(t.stepEnd(prev, hadAnswer), at(step-1, event.RunCostLimitReachedPayload{MaxCostUSD: b.MaxCostUSD, CumulativeCostUSD: total})...)...)
 		return &TurnError{Reason: event.ReasonMaxCost, Message: fmt.Sprintf("the next model call could exceed the limit of %.4f USD (%.4f used)", b.MaxCostUSD, total)}
 	}
 	return nil
-}
-
-// deltaFacts joins the many small pieces of arguments into fewer facts.
-type deltaFacts struct {
-	t    *turn
-	step int
-	cur  model.Part
-	buf  strings.Builder
-}
-
-const deltaBytes = 512
-
-func (d *deltaFacts) add(p model.Part) {
-	if p.Index != d.cur.Index || (p.ID != "" && d.cur.ID != "" && p.ID != d.cur.ID) {
-		d.flush()
-		d.cur = model.Part{Index: p.Index}
-	}
-	if p.ID != "" {
-		d.cur.ID = p.ID
-	}
-	if p.Name != "" {
-		d.cur.Name = p.Name
-	}
-	d.cur.Index = p.Index
-	d.buf.WriteString(p.Text)
-	if d.buf.Len() >= deltaBytes {
-		d.flush()
-	}
-}
-
-func (d *deltaFacts) flush() {
-	if d.buf.Len() == 0 {
-		return
-	}
-	d.t.s.emit(d.step, event.ToolCallDeltaPayload{Index: d.cur.Index, CallID: d.cur.ID, Tool: d.cur.Name, Arguments: d.buf.String()})
-	d.buf.Reset()
 }

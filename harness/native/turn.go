@@ -11,6 +11,7 @@ import (
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/harness"
+	"github.com/harness-go/harness/tool"
 )
 
 // TurnError is how a turn fails. Reason is one of the Reason constants of package event.
@@ -26,13 +27,14 @@ func (e *TurnError) Unwrap() error { return e.Err }
 // errSuspended ends a turn that is to be continued later.
 var errSuspended = errors.New("native: turn suspended")
 
-// turn is one run of the loop, from a prompt or a continuation to its end or its suspension. Its goroutine owns the
-// session's transcript; the submit methods only leave messages for it.
+// turn is one run of the loop, from a prompt or a continuation to its end or its suspension. Its goroutine owns what
+// follows from the transcript; the submit methods only leave messages for it.
 type turn struct {
 	s       *session
 	o       harness.TurnOptions
 	targets []Target
 	target  int // index of the target in use
+	clock   stopwatch
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -46,25 +48,30 @@ type turn struct {
 	mu      sync.Mutex
 	steer   []string
 	results map[string]harness.ToolResultSubmission
+	closed  bool          // nothing is taken any more
 	wake    chan struct{} // capacity 1: something was submitted
 
-	// recordMu orders the results of calls that ran side by side.
-	recordMu sync.Mutex
+	out partWriter
 
-	out       partWriter
-	announced map[string]bool // calls and asks whose parts were emitted
-	began     time.Time
-	activeMS  int64 // working time of earlier segments
+	recordMu  sync.Mutex        // orders the results of calls that ran side by side
+	announced map[string]string // names of the calls whose parts were emitted, by call id
+	asked     map[string]bool   // of the turn's goroutine: asks whose parts were emitted
 }
 
 func newTurn(ctx context.Context, s *session, o harness.TurnOptions, targets []Target) *turn {
 	t := &turn{
 		s: s, o: o, targets: targets, done: make(chan struct{}), suspending: make(chan struct{}),
 		results: map[string]harness.ToolResultSubmission{}, wake: make(chan struct{}, 1),
-		announced: map[string]bool{}, began: s.h.set.Now(), out: partWriter{emit: o.Emit},
+		announced: map[string]string{}, asked: map[string]bool{}, out: partWriter{emit: o.Emit},
 	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	limit := s.h.set.Budget.Timeout
+	t.clock = stopwatch{now: s.h.set.Now, limit: limit, expired: func() { t.cancel(timedOut(limit)) }}
 	return t
+}
+
+func timedOut(limit time.Duration) error {
+	return &TurnError{Reason: event.ReasonTimeout, Message: fmt.Sprintf("the run worked longer than its limit of %s", limit)}
 }
 
 // Done implements harness.TurnControl.
@@ -103,12 +110,12 @@ func (t *turn) isSuspending() bool {
 
 // SubmitToolResult implements harness.TurnControl.
 func (t *turn) SubmitToolResult(_ context.Context, r harness.ToolResultSubmission) error {
-	if t.isDone() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
 		return fmt.Errorf("native: the turn has ended: result of call %s refused", r.ToolCallID)
 	}
-	t.mu.Lock()
 	t.results[r.ToolCallID] = r
-	t.mu.Unlock()
 	t.nudge()
 	return nil
 }
@@ -126,11 +133,12 @@ func (t *turn) SubmitToolApproval(ctx context.Context, a harness.ToolApprovalSub
 	return nil
 }
 
-// callOfApproval finds the unanswered call that an approval belongs to.
+// callOfApproval finds the call that an approval belongs to. With a gate of ours the approval alone is enough.
 func (t *turn) callOfApproval(ctx context.Context, approvalID string) string {
-	t.s.itemsMu.Lock()
-	ans, _ := lastAnswer(t.s.items)
-	t.s.itemsMu.Unlock()
+	if t.s.own != nil {
+		return ""
+	}
+	ans, _ := lastAnswer(t.s.all())
 	for _, c := range ans.calls() {
 		if rec, err := t.s.gate.Recall(ctx, c.ToolCallID); err == nil && rec.Approval != nil && rec.Approval.ID == approvalID {
 			return c.ToolCallID
@@ -143,7 +151,7 @@ func (t *turn) callOfApproval(ctx context.Context, approvalID string) string {
 func (t *turn) SubmitUserMessage(_ context.Context, text string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.isDone() {
+	if t.closed {
 		return errors.New("native: the turn has ended: message refused")
 	}
 	t.steer = append(t.steer, text)
@@ -160,42 +168,64 @@ func (t *turn) nudge() {
 
 // run drives the loop to its end.
 func (t *turn) run(prompt *ai.Message) {
+	if prompt == nil {
+		t.resume()
+	}
+	t.clock.start()
 	err := t.loop(prompt)
+	t.clock.stop()
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	suspended := errors.Is(err, errSuspended)
 	switch {
-	case errors.Is(err, errSuspended):
-		err = nil
+	case suspended:
+		err = t.freeze()
 	case err != nil && t.ctx.Err() != nil:
 		err = context.Cause(t.ctx)
 	}
+	if !suspended {
+		t.s.h.set.Activation.Cleanup(t.s.opts.SessionID)
+	}
 	t.out.close()
-	t.mu.Lock()
 	t.err = err
 	close(t.done)
-	t.mu.Unlock()
 	t.cancel(nil)
+}
+
+// freeze keeps what was submitted and not used yet, so that a suspended turn loses nothing.
+func (t *turn) freeze() error {
+	a, ok := lastAnswer(t.s.all())
+	if _, err := t.takeSteering(a.item.Step, false); err != nil || !ok {
+		return err
+	}
+	for _, c := range a.open() {
+		d, err := t.given(c)
+		if err != nil {
+			return err
+		}
+		if d.result != nil {
+			if err := t.recordResult(a.item.Step, c, *d.result, d.facts...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // loop does what the transcript says is next, until the turn is done.
 func (t *turn) loop(prompt *ai.Message) error {
 	t.out.send(harness.StreamStart{ModelID: t.targets[t.target].ModelID})
-	if prompt != nil {
-		if err := t.begin(*prompt); err != nil {
-			return err
-		}
-	}
-	t.activeMS = activeTime(t.s.items)
-	if limit := t.s.h.set.Budget.Timeout; limit > 0 {
-		left := limit - time.Duration(t.activeMS)*time.Millisecond
-		timer := time.AfterFunc(left, func() {
-			t.cancel(&TurnError{Reason: event.ReasonTimeout, Message: fmt.Sprintf("the run worked longer than its limit of %s", limit)})
-		})
-		defer timer.Stop()
+	if prompt == nil {
+		t.catchUp()
+	} else if err := t.begin(*prompt); err != nil {
+		return err
 	}
 	for {
 		if err := t.stop(); err != nil {
 			return err
 		}
-		switch w := nextWork(t.s.items); w.phase {
+		switch w := nextWork(t.s.all()); w.phase {
 		case phaseModel:
 			if err := t.modelStep(w.step); err != nil {
 				return err
@@ -205,14 +235,14 @@ func (t *turn) loop(prompt *ai.Message) error {
 				return err
 			}
 		case phaseDone:
-			steered, err := t.takeSteering(w.step)
-			if err != nil || steered {
-				if err != nil {
-					return err
-				}
+			steered, err := t.takeSteering(w.step, true)
+			if err != nil {
+				return err
+			}
+			if steered {
 				continue
 			}
-			t.out.done(w.answer, turnUsage(t.s.items))
+			t.out.done(w.answer, turnUsage(t.s.all()))
 			return nil
 		}
 	}
@@ -231,15 +261,10 @@ func (t *turn) stop() error {
 
 // begin records the prompt.
 func (t *turn) begin(prompt ai.Message) error {
-	prior := 0
-	for _, it := range t.s.items {
-		if it.Message != nil {
-			prior++
-		}
-	}
+	prior := messages(t.s.all())
 	t.s.h.set.Activation.Cleanup(t.s.opts.SessionID)
 	t.s.todos.Set(nil)
-	if err := t.s.append(t.ctx, Item{Kind: KindPrompt, Message: &prompt}); err != nil {
+	if err := t.append(Item{Kind: KindPrompt, Message: &prompt}); err != nil {
 		return err
 	}
 	if prior > 0 {
@@ -248,15 +273,69 @@ func (t *turn) begin(prompt ai.Message) error {
 	return t.s.checkpoint(t.ctx)
 }
 
-// takeSteering moves submitted messages into the transcript and reports whether there were any.
-func (t *turn) takeSteering(step int) (bool, error) {
+// resume goes on where the turn stood: with the working time that it has used, and with the provider that served it
+// last.
+func (t *turn) resume() {
+	items := t.s.all()
+	t.clock.add(time.Duration(activeTime(items)) * time.Millisecond)
+	provider, modelID := servedBy(items)
+	for i, tg := range t.targets {
+		if tg.Provider == provider && tg.ModelID == modelID {
+			t.target = i
+		}
+	}
+}
+
+// catchUp tells the host what became of the calls that its state says are waiting, when a process got further with
+// them and died before the host could keep a newer state.
+func (t *turn) catchUp() {
+	c := t.s.opts.ContinueFrom
+	if c == nil || t.s.caughtUp {
+		return
+	}
+	t.s.caughtUp = true
+	waiting := map[string]bool{}
+	for _, p := range c.PendingToolApprovals {
+		waiting[p.ToolCallID] = true
+	}
+	for _, p := range c.PendingToolResults {
+		waiting[p.ToolCallID] = p.CompletedResult == nil
+	}
+	items := turnItems(t.s.all())
+	for i, it := range items {
+		if it.Kind != KindAnswer {
+			continue
+		}
+		known, settled := false, true
+		results := resultsAfter(items[i+1:])
+		for _, call := range it.Message.ToolCalls() {
+			r, ok := results[call.ToolCallID]
+			known = known || waiting[call.ToolCallID]
+			settled = settled && ok
+			if ok && waiting[call.ToolCallID] {
+				t.recordMu.Lock()
+				t.announced[call.ToolCallID] = t.partName(call.ToolName)
+				t.recordMu.Unlock()
+				t.out.result(call.ToolCallID, t.partName(call.ToolName), r.Output, r.Error != "")
+			}
+		}
+		if known && settled {
+			t.out.finishStep(ai.FinishReason{Unified: ai.FinishToolCalls}, usageOf(it))
+		}
+	}
+}
+
+// takeSteering moves submitted messages into the transcript and reports whether there were any. The last look of a
+// turn refuses further messages when there are none.
+func (t *turn) takeSteering(step int, last bool) (bool, error) {
 	t.mu.Lock()
 	texts := t.steer
 	t.steer = nil
+	t.closed = t.closed || last && len(texts) == 0
 	t.mu.Unlock()
 	for _, text := range texts {
 		msg := ai.UserMessage(text)
-		if err := t.s.append(t.ctx, Item{Kind: KindSteer, Step: step, Message: &msg}); err != nil {
+		if err := t.append(Item{Kind: KindSteer, Step: step, Message: &msg}); err != nil {
 			return false, err
 		}
 		t.s.emit(step, event.SteeringReceivedPayload{Message: text})
@@ -264,8 +343,15 @@ func (t *turn) takeSteering(step int) (bool, error) {
 	return len(texts) > 0, nil
 }
 
-// working is the turn's working time so far, in milliseconds.
-func (t *turn) working() int64 { return t.activeMS + t.s.h.set.Now().Sub(t.began).Milliseconds() }
+// append adds items to the transcript, with the working time. What happened is recorded also when the turn was
+// cancelled meanwhile.
+func (t *turn) append(items ...Item) error {
+	at := t.clock.elapsed().Milliseconds()
+	for i := range items {
+		items[i].ActiveMS = at
+	}
+	return t.s.append(context.WithoutCancel(t.ctx), items...)
+}
 
 // outputValue is a submitted result as the text that the model reads.
 func outputValue(v any) (string, error) {
@@ -281,6 +367,6 @@ func outputValue(v any) (string, error) {
 		}
 		return string(x), nil
 	}
-	b, err := json.Marshal(v)
-	return string(b), err
+	res, err := tool.JSONResult(v)
+	return res.Output, err
 }

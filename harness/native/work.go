@@ -1,6 +1,8 @@
 package native
 
 import (
+	"slices"
+
 	"github.com/harness-go/harness/ai"
 )
 
@@ -59,19 +61,28 @@ func turnItems(items []Item) []Item {
 // lastAnswer finds the newest answer of the current turn.
 func lastAnswer(items []Item) (answer, bool) {
 	cur := turnItems(items)
-	a := answer{results: map[string]Item{}}
 	for i := len(cur) - 1; i >= 0; i-- {
-		switch it := cur[i]; it.Kind {
-		case KindResult:
-			a.results[it.CallID] = it
-		case KindSteer:
-			a.steered = true
-		case KindAnswer:
-			a.item = it
-			return a, true
+		if cur[i].Kind != KindAnswer {
+			continue
 		}
+		steered := slices.ContainsFunc(cur[i+1:], func(it Item) bool { return it.Kind == KindSteer })
+		return answer{item: cur[i], results: resultsAfter(cur[i+1:]), steered: steered}, true
 	}
 	return answer{}, false
+}
+
+// resultsAfter are the results, by call, of the answer that the items follow.
+func resultsAfter(items []Item) map[string]Item {
+	found := map[string]Item{}
+	for _, it := range items {
+		switch it.Kind {
+		case KindAnswer, KindPrompt:
+			return found
+		case KindResult:
+			found[it.CallID] = it
+		}
+	}
+	return found
 }
 
 func nextWork(items []Item) work {
@@ -87,22 +98,68 @@ func nextWork(items []Item) work {
 	return work{phase: phaseDone, step: a.item.Step, answer: a}
 }
 
-// attempts tells how many model calls the step has seen, and whether the last one is still open: requested, and
-// neither answered nor discarded.
-func attempts(items []Item, step int) (n int, open bool) {
-	cur := turnItems(items)
-	for i := len(cur) - 1; i >= 0; i-- {
-		it := cur[i]
-		if it.Kind == KindAnswer {
-			break
+// attemptInterrupted marks an attempt that was given up with its turn, by a suspension or a cancellation. It does not
+// count against its provider.
+const attemptInterrupted = "interrupted"
+
+// attemptEmpty marks an attempt whose answer held nothing.
+const attemptEmpty = "empty"
+
+// tries is what a step's model call has seen so far.
+type tries struct {
+	made int  // attempts on all providers
+	open bool // the last one is neither answered nor failed: its process died
+	// Of the last attempt's provider: how often the call reached it, and how many of its answers were empty.
+	provider, model string
+	reached, empty  int
+}
+
+// attempts counts the model calls of the step.
+func attempts(items []Item, step int) tries {
+	var t tries
+	for _, it := range turnItems(items) {
+		if it.Kind != KindAttempt || it.Step != step {
+			continue
 		}
-		if it.Kind == KindAttempt && it.Step == step {
-			if it.Attempt > n {
-				n, open = it.Attempt, it.Error == ""
+		switch it.Error {
+		case "":
+			if it.Provider != t.provider || it.Model != t.model {
+				t.provider, t.model, t.reached, t.empty = it.Provider, it.Model, 0, 0
 			}
+			t.made, t.open = it.Attempt, true
+			t.reached++
+		case attemptInterrupted:
+			t.open = false
+			t.reached--
+		case attemptEmpty:
+			t.open = false
+			t.empty++
+		default:
+			t.open = false
 		}
 	}
-	return n, open
+	return t
+}
+
+// servedBy is the provider and model of the turn's last model call, empty when there was none.
+func servedBy(items []Item) (provider, model string) {
+	cur := turnItems(items)
+	for i := len(cur) - 1; i >= 0; i-- {
+		if cur[i].Kind == KindAttempt && cur[i].Error == "" {
+			return cur[i].Provider, cur[i].Model
+		}
+	}
+	return "", ""
+}
+
+// stepBegan is the working time at which the step's first model call was made, in milliseconds.
+func stepBegan(items []Item, step int) int64 {
+	for _, it := range turnItems(items) {
+		if it.Kind == KindAttempt && it.Step == step {
+			return it.ActiveMS
+		}
+	}
+	return 0
 }
 
 // turnUsage sums the usage of the current turn.
@@ -116,15 +173,25 @@ func turnUsage(items []Item) ai.Usage {
 	return u
 }
 
-// turnCost sums the money of the current turn and returns that of its last call.
+// turnCost sums the money of the current turn and returns that of its last answer.
 func turnCost(items []Item) (total, last float64) {
 	for _, it := range turnItems(items) {
+		total += it.CostUSD
 		if it.Kind == KindAnswer {
-			total += it.CostUSD
 			last = it.CostUSD
 		}
 	}
 	return total, last
+}
+
+// unreported tells whether a provider left out what an answer of the current turn consumed.
+func unreported(items []Item) bool {
+	for _, it := range turnItems(items) {
+		if it.Kind == KindAnswer && (it.Usage == nil || !it.Usage.Known()) {
+			return true
+		}
+	}
+	return false
 }
 
 // activeTime is the working time that the current turn has recorded, in milliseconds.
@@ -136,44 +203,13 @@ func activeTime(items []Item) int64 {
 	return ms
 }
 
-// history is the whole session as a model reads it: each answer is followed by the results of its calls in the
-// answer's order, and a call that was left without a result gets one that says so.
-func history(items []Item) []ai.Message {
-	msgs := make([]ai.Message, 0, len(items))
-	for i, it := range items {
-		switch it.Kind {
-		case KindPrompt, KindSteer:
-			msgs = append(msgs, *it.Message)
-		case KindAnswer:
-			msgs = append(msgs, *it.Message)
-			if calls := it.Message.ToolCalls(); len(calls) > 0 {
-				msgs = append(msgs, resultMessage(calls, items[i+1:]))
-			}
+// messages counts the messages of a session so far.
+func messages(items []Item) int {
+	n := 0
+	for _, it := range items {
+		if it.Message != nil {
+			n++
 		}
 	}
-	return msgs
-}
-
-func resultMessage(calls []ai.ToolCallPart, after []Item) ai.Message {
-	found := make(map[string]Item, len(calls))
-	for _, it := range after {
-		if it.Kind == KindAnswer {
-			break
-		}
-		if it.Kind == KindResult {
-			found[it.CallID] = it
-		}
-	}
-	m := ai.Message{Role: ai.RoleTool}
-	for _, c := range calls {
-		out := ai.ErrorTextResult("the call was not made: the run ended before it")
-		if it, ok := found[c.ToolCallID]; ok {
-			out = ai.TextResult(it.Output)
-			if it.Error != "" {
-				out = ai.ErrorTextResult(it.Output)
-			}
-		}
-		m.Content = append(m.Content, ai.ToolResultContent{ToolCallID: c.ToolCallID, ToolName: c.ToolName, Output: out})
-	}
-	return m
+	return n
 }

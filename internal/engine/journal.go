@@ -184,7 +184,7 @@ func (s *segment) Load(ctx context.Context, _ string) ([]native.Item, error) {
 	}
 	items := make([]native.Item, len(rows))
 	for i, r := range rows {
-		if err := json.Unmarshal(r.Data, &items[i]); err != nil {
+		if items[i], err = native.DecodeItem(r.Data); err != nil {
 			return nil, fmt.Errorf("engine: transcript item %d of conversation %s: %w", r.Idx, s.run.ConversationID, err)
 		}
 	}
@@ -199,7 +199,7 @@ func (s *segment) Append(_ context.Context, _ string, items ...native.Item) erro
 		return err
 	}
 	for _, it := range items {
-		data, err := json.Marshal(it)
+		data, err := it.JSON()
 		if err != nil {
 			return fmt.Errorf("engine: transcript item: %w", err)
 		}
