@@ -14,7 +14,8 @@ import (
 // receipt is a submitted batch.
 type receipt struct {
 	op
-	head int64
+	queue *queue
+	head  int64
 }
 
 func (r *receipt) Done() <-chan struct{} { return r.done }
@@ -25,6 +26,7 @@ func (r *receipt) Wait(ctx context.Context) (int64, error) {
 		return r.head, r.err
 	default:
 	}
+	r.queue.hurry()
 	select {
 	case <-r.done:
 		return r.head, r.err
@@ -36,7 +38,7 @@ func (r *receipt) Wait(ctx context.Context) (int64, error) {
 // Submit queues a batch. It waits only while the queue is full. The batch and what it points to must not be changed
 // afterwards. See store.Store.
 func (s *Store) Submit(b store.Batch) store.Receipt {
-	r := &receipt{op: op{kind: "submit", size: batchSize(&b), done: make(chan struct{})}}
+	r := &receipt{op: op{kind: "submit", lazy: true, size: batchSize(&b), done: make(chan struct{})}, queue: s.w.queue}
 	r.apply = func(t *txn) error {
 		run, err := t.owned(b.RunID, b.Epoch)
 		if err == nil {

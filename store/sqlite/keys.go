@@ -86,7 +86,7 @@ func (s *Store) KeyByHash(ctx context.Context, hash [32]byte) (store.Key, error)
 
 // noteUse queues the time of a key's use. Of several at once all but the first change nothing.
 func (s *Store) noteUse(id string, now time.Time) {
-	o := &op{kind: "key", size: opOverhead, done: make(chan struct{}), apply: func(t *txn) error {
+	o := &op{kind: "key", lazy: true, size: opOverhead, done: make(chan struct{}), apply: func(t *txn) error {
 		var used int64
 		err := t.row(`SELECT coalesce(last_used, 0) FROM api_keys WHERE id = ?`, []any{id}, &used)
 		if err != nil || now.Sub(fromNanos(used)) < usedEvery {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/harness-go/harness/store"
 )
@@ -14,11 +15,15 @@ const (
 	groupBytes = 4 << 20
 	groupOps   = 512
 	opOverhead = 512 // what an operation counts beside its payloads
+	// lingerTime is how long a batch that nobody waits for may lie in the queue, so that what follows it shares its
+	// commit. Readers see it that much later.
+	lingerTime = time.Millisecond
 )
 
 // op is one write on its way through the writer.
 type op struct {
 	kind  string
+	lazy  bool // nobody waits for it yet
 	size  int
 	ctx   context.Context // nil: cannot be cancelled
 	apply func(*txn) error
@@ -32,12 +37,14 @@ type queue struct {
 	ops    []*op
 	bytes  int
 	closed bool
+	urgent bool          // somebody waits for what is queued
 	wake   chan struct{} // has a value while there may be work
+	haste  chan struct{} // has a value when the queue became urgent
 	room   chan struct{} // made by a waiting caller, closed when the writer took something
 }
 
 func newQueue() *queue {
-	return &queue{wake: make(chan struct{}, 1)}
+	return &queue{wake: make(chan struct{}, 1), haste: make(chan struct{}, 1)}
 }
 
 // push appends o, waiting while the queue is full.
@@ -87,7 +94,47 @@ func (q *queue) fits(o *op) bool {
 func (q *queue) add(o *op) {
 	q.ops = append(q.ops, o)
 	q.bytes += o.size
+	if !o.lazy || len(q.ops) >= groupOps {
+		q.hurryLocked()
+	}
 	q.signal()
+}
+
+// hurry tells the writer that somebody waits.
+func (q *queue) hurry() {
+	q.mu.Lock()
+	q.hurryLocked()
+	q.mu.Unlock()
+}
+
+func (q *queue) hurryLocked() {
+	q.urgent = true
+	select {
+	case q.haste <- struct{}{}:
+	default:
+	}
+}
+
+// linger returns when somebody waits for what is queued, and after lingerTime at the latest.
+func (q *queue) linger(t *time.Timer) {
+	q.mu.Lock()
+	now := q.urgent || q.closed || len(q.ops) == 0
+	if !now {
+		select {
+		case <-q.haste: // of a group that is written
+		default:
+		}
+	}
+	q.mu.Unlock()
+	if now {
+		return
+	}
+	t.Reset(lingerTime)
+	select {
+	case <-q.haste:
+		t.Stop()
+	case <-t.C:
+	}
 }
 
 func (q *queue) signal() {
@@ -117,6 +164,8 @@ func (q *queue) take(buf []*op) (group []*op, more bool) {
 	q.release()
 	if rest > 0 {
 		q.signal()
+	} else {
+		q.urgent = false
 	}
 	return group, n > 0 || !q.closed
 }
@@ -133,6 +182,7 @@ func (q *queue) release() {
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
+	q.hurryLocked()
 	q.release()
 	q.mu.Unlock()
 	q.signal()

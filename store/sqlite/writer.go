@@ -75,7 +75,11 @@ func do[T any](ctx context.Context, w *writer, kind string, size int, f func(*tx
 func (w *writer) loop() {
 	defer close(w.done)
 	var buf []*op
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	<-timer.C
 	for range w.queue.wake {
+		w.queue.linger(timer)
 		group, more := w.queue.take(buf)
 		if !more {
 			break

@@ -143,6 +143,20 @@ var logTests = []test{
 			e.Fatalf("%d events", n)
 		}
 	}},
+	{"a batch that nobody waits for is committed too", func(e *env) {
+		r := e.leased()
+		wake, stop := e.Watch(r.ID)
+		defer stop()
+		e.Submit(store.Batch{RunID: r.ID, Epoch: 1, Events: []store.NewEvent{delta(r, "x")}})
+		select {
+		case <-wake:
+		case <-time.After(time.Minute):
+			e.Fatal("no commit")
+		}
+		if n := len(e.log(r.ID)); n != 2 {
+			e.Fatalf("%d events", n)
+		}
+	}},
 	{"64 writers and decisions from outside leave no gap and no duplicate", testManyWriters},
 	{"a watcher that reads by cursor misses nothing", testWatch},
 	{"readers in the middle of a stream see a prefix, from memory as from the file", testPrefix},
