@@ -37,7 +37,6 @@ type callState struct {
 
 	completed *CompletedToolResult // the host's result
 	submitted bool                 // and the adapter has it
-	input     json.RawMessage      // for display, with results that the driver shows itself
 	duration  time.Duration
 }
 

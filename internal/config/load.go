@@ -56,7 +56,6 @@ type loader struct {
 	src    Sources
 	env    map[string]string
 	config Config
-	layers []map[string]entry
 }
 
 func (l *loader) note(format string, args ...any) {

@@ -275,7 +275,7 @@ func noPostgres(v any) error {
 	if v.(string) == "" {
 		return nil
 	}
-	return errors.New("Postgres is not built yet; remove the setting to use the SQLite file of the state directory")
+	return errors.New("a Postgres store is not built yet; remove the setting to use the SQLite file of the state directory")
 }
 
 // Loopback reports whether an address of the form host:port is reachable from this machine only. A name other than

@@ -167,17 +167,6 @@ func (b *trial) inTime(what string, fn func()) {
 	}
 }
 
-// eventually polls until ok.
-func (b *trial) eventually(what string, ok func() bool) {
-	b.Helper()
-	for deadline := time.Now().Add(patience); !ok(); {
-		if time.Now().After(deadline) {
-			b.Fatalf("not within %v: %s", patience, what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
 // wantDead checks that none of the processes lives.
 func (b *trial) wantDead(s sandbox.Session, pids ...int) {
 	b.Helper()

@@ -104,9 +104,9 @@ var listTests = []test{
 				e.Errorf("%+v lists %v, want %v", tc.o, got, tc.want)
 			}
 		}
-		list, next, err := e.ListApprovals(e.ctx, store.ListOptions{TenantID: tenant, Limit: 2})
+		_, next, err := e.ListApprovals(e.ctx, store.ListOptions{TenantID: tenant, Limit: 2})
 		e.ok(err)
-		if list, _, err = e.ListApprovals(e.ctx, store.ListOptions{TenantID: tenant, Limit: 2, Cursor: next}); err != nil || len(list) != 1 || list[0].ID != a.ID {
+		if list, _, err := e.ListApprovals(e.ctx, store.ListOptions{TenantID: tenant, Limit: 2, Cursor: next}); err != nil || len(list) != 1 || list[0].ID != a.ID {
 			e.Fatalf("second page %+v, %v", list, err)
 		}
 	}},
