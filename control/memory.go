@@ -87,8 +87,9 @@ func (m *Memory) Resolve(approvalID string, approve bool, scope event.ApprovalSc
 	}
 	to, ok := a.Status.Next(move)
 	if !ok {
-		if (approve && a.Status == event.ApprovalApproved) || (!approve && a.Status == event.ApprovalDenied) {
-			return nil
+		granted := a.Status == event.ApprovalApproved || a.Status == event.ApprovalConsumed
+		if (approve && granted) || (!approve && a.Status == event.ApprovalDenied) {
+			return nil // the same answer again, also after the call was made upon it
 		}
 		return &event.ConflictError{What: "approval " + approvalID, Status: string(a.Status)}
 	}

@@ -16,6 +16,8 @@ type ownLedger struct {
 	*control.Memory
 	s *session
 
+	deciding sync.Mutex // one decision at a time
+
 	mu      sync.Mutex
 	calls   map[string]string // approval to call
 	started map[string]string // arguments of calls that an earlier process started, by call
@@ -89,21 +91,36 @@ func (l *ownLedger) Request(ctx context.Context, step int, a event.Approval) err
 	return l.Memory.Request(ctx, step, a)
 }
 
-// Resolve implements control.Resolver.
-func (l *ownLedger) Resolve(approvalID string, approve bool, scope event.ApprovalScope, reason, by string) error {
+// callOf is the call that an approval belongs to.
+func (l *ownLedger) callOf(approvalID string) string {
 	l.mu.Lock()
-	callID := l.calls[approvalID]
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	return l.calls[approvalID]
+}
+
+// Resolve implements control.Resolver. The decision is in the transcript before a call can be made upon it.
+func (l *ownLedger) Resolve(approvalID string, approve bool, scope event.ApprovalScope, reason, by string) error {
+	l.deciding.Lock()
+	defer l.deciding.Unlock()
 	ctx := context.Background()
-	before, _ := l.Memory.Recall(ctx, callID)
-	if err := l.Memory.Resolve(approvalID, approve, scope, reason, by); err != nil {
+	rec, err := l.Memory.Recall(ctx, l.callOf(approvalID))
+	if err != nil {
 		return err
 	}
-	if before.Approval == nil || before.Approval.Status.Decided() {
-		return nil
+	if a := rec.Approval; a != nil && a.ID == approvalID {
+		move := event.MoveDeny
+		if approve {
+			move = event.MoveApprove
+		}
+		if to, ok := a.Status.Next(move); ok {
+			now := l.s.h.set.Now()
+			a.Status, a.Reason, a.DecidedBy, a.DecidedAt = to, reason, by, &now
+			if err := l.s.append(ctx, Item{Kind: KindDecision, CallID: a.CallID, Tool: a.Tool, Approval: a}); err != nil {
+				return err
+			}
+		}
 	}
-	after, _ := l.Memory.Recall(ctx, callID)
-	return l.s.append(ctx, Item{Kind: KindDecision, CallID: callID, Tool: after.Approval.Tool, Approval: after.Approval})
+	return l.Memory.Resolve(approvalID, approve, scope, reason, by)
 }
 
 // Begin implements control.Ledger.

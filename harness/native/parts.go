@@ -17,6 +17,7 @@ type partWriter struct {
 	block  string // id of the open text or reasoning block
 	isText bool
 	next   int
+	shown  bool // something of the step's answer was sent
 	// answered: the parts of an answer without calls were sent.
 	answered bool
 	closed   bool
@@ -60,6 +61,7 @@ func (w *partWriter) open(text bool) {
 		return
 	}
 	w.closeLocked()
+	w.shown = true
 	w.next++
 	w.block, w.isText = strconv.Itoa(w.next), text
 	if text {
@@ -103,7 +105,23 @@ func (w *partWriter) finishStep(reason ai.FinishReason, u ai.Usage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sendLocked(harness.FinishStep{FinishReason: reason, Usage: u})
-	w.answered = reason.Unified != ai.FinishToolCalls
+	w.shown, w.answered = false, reason.Unified != ai.FinishToolCalls
+}
+
+// discard ends the step of an attempt that does not count. What was sent of it cannot be taken back, so it becomes a
+// step of its own that failed, and the next attempt begins a new one.
+func (w *partWriter) discard(u ai.Usage) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closeLocked()
+	if !w.shown {
+		return
+	}
+	w.shown = false
+	w.sendLocked(harness.FinishStep{
+		FinishReason: ai.FinishReason{Unified: ai.FinishError, Raw: "discarded"}, Usage: u,
+		HarnessMetadata: harness.Metadata{HarnessID: {"discarded": true}},
+	})
 }
 
 // done ends the turn. A continuation that found the last answer already on record sends its text first.

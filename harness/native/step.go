@@ -151,7 +151,7 @@ func (t *turn) discard(step int, tried tries, res *received, err error, wait tim
 		}
 	}
 	status := event.CostUnpricedModel
-	paid := res != nil && res.usage.Known()
+	paid := res.usage.Known()
 	if paid {
 		it.Usage = &res.usage
 		if tg.Cost != nil {
@@ -165,6 +165,9 @@ func (t *turn) discard(step int, tried tries, res *received, err error, wait tim
 		more = append(more, t.usageDelta(res.usage, it.CostUSD, status, tg.PricingVersion))
 	}
 	t.s.emit(step, more...)
+	if t.stop() == nil {
+		t.out.discard(res.usage)
+	}
 	return nil
 }
 

@@ -120,12 +120,19 @@ func (t *turn) SubmitToolResult(_ context.Context, r harness.ToolResultSubmissio
 	return nil
 }
 
-// SubmitToolApproval implements harness.ToolApprovalSubmitter.
+// SubmitToolApproval implements harness.ToolApprovalSubmitter. The decision may be on record already, and the call made
+// upon it, before it is submitted: that is no conflict.
 func (t *turn) SubmitToolApproval(ctx context.Context, a harness.ToolApprovalSubmission) error {
-	if t.isDone() {
-		return fmt.Errorf("native: the turn has ended: approval %s refused", a.ApprovalID)
-	}
 	callID := t.callOfApproval(ctx, a.ApprovalID)
+	if t.isDone() {
+		rec, err := t.s.gate.Recall(ctx, callID)
+		if err != nil {
+			return err
+		}
+		if rec.Approval == nil || !rec.Approval.Status.Decided() {
+			return fmt.Errorf("native: the turn has ended: approval %s refused", a.ApprovalID)
+		}
+	}
 	if err := t.s.gate.Resolve(ctx, callID, a.ApprovalID, a.Approved, a.Reason); err != nil {
 		return err
 	}
@@ -133,15 +140,20 @@ func (t *turn) SubmitToolApproval(ctx context.Context, a harness.ToolApprovalSub
 	return nil
 }
 
-// callOfApproval finds the call that an approval belongs to. With a gate of ours the approval alone is enough.
+// callOfApproval finds the call that an approval belongs to.
 func (t *turn) callOfApproval(ctx context.Context, approvalID string) string {
 	if t.s.own != nil {
-		return ""
+		return t.s.own.callOf(approvalID)
 	}
-	ans, _ := lastAnswer(t.s.all())
-	for _, c := range ans.calls() {
-		if rec, err := t.s.gate.Recall(ctx, c.ToolCallID); err == nil && rec.Approval != nil && rec.Approval.ID == approvalID {
-			return c.ToolCallID
+	items := turnItems(t.s.all())
+	for i := len(items) - 1; i >= 0; i-- {
+		if items[i].Kind != KindAnswer {
+			continue
+		}
+		for _, c := range items[i].Message.ToolCalls() {
+			if rec, err := t.s.gate.Recall(ctx, c.ToolCallID); err == nil && rec.Approval != nil && rec.Approval.ID == approvalID {
+				return c.ToolCallID
+			}
 		}
 	}
 	return ""
