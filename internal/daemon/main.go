@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/harness-go/harness/internal/buildinfo"
 	"github.com/harness-go/harness/internal/config"
+	"github.com/harness-go/harness/tool/builtin"
 )
 
 // Exit codes of harnessd.
@@ -65,6 +67,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 // Run loads the configuration and serves until SIGINT or SIGTERM. A second signal ends the process at once. It
 // returns the exit code; what went wrong is on stderr.
 func Run(ctx context.Context, src config.Sources, stderr io.Writer) int {
+	started := TuneMemory()
+	go builtin.Core() // is made once, beside the reading of the configuration
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -73,9 +77,8 @@ func Run(ctx context.Context, src config.Sources, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "harnessd:", err)
 		return exitUsage
 	}
-	TuneMemory()
 	o := Options{Config: c, Version: buildinfo.Read().Version, Logger: NewLogger(stderr, isTerminal(stderr), c.LogLevel)}
-	if err := Serve(ctx, o, nil); err != nil {
+	if err := Serve(ctx, o, func(net.Addr) { started() }); err != nil {
 		fmt.Fprintln(stderr, "harnessd:", err)
 		return exitFailed
 	}

@@ -39,8 +39,7 @@ type Node struct {
 	log    *slog.Logger
 	store  *sqlite.Store
 	engine *engine.Engine
-	public *httpapi.Server // as configured, for TCP
-	own    *httpapi.Server // for this process and the local socket
+	http   *httpapi.Server
 
 	mu      sync.Mutex
 	started bool
@@ -55,7 +54,7 @@ type Node struct {
 
 // Open opens the store and puts the node together. Nothing executes and nothing listens yet. The error wraps
 // store.ErrLocked when another process has the state directory.
-func Open(ctx context.Context, o Options) (_ *Node, err error) {
+func Open(ctx context.Context, o Options) (*Node, error) {
 	n := &Node{o: o, log: o.Logger}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
@@ -64,58 +63,74 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.store, err = sqlite.Open(ctx, sqlite.Options{Dir: o.Config.StateDir, FaultPoint: o.StoreFault}); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.store.Close())
-		}
+	// The parts that cost time are made side by side. The API gets the store and the engine through late, which are
+	// set before it serves anything.
+	runs, keys := &lateRuns{}, &lateKeys{}
+	opened := make(chan error, 1)
+	go func() {
+		var err error
+		n.store, err = sqlite.Open(ctx, sqlite.Options{Dir: o.Config.StateDir, FaultPoint: o.StoreFault})
+		opened <- err
 	}()
-	if n.engine, err = n.newEngine(m); err != nil {
-		return nil, err
-	}
-	public := httpapi.Options{
-		Runs: n.engine, AuthDisabled: o.Config.AuthDisabled, Hosts: o.Config.AllowedHosts, Version: o.Version, Logger: n.log,
-		KeyStore: n.store,
+	h, tools, herr := newNative(m, n.log)
+	api := httpapi.Options{
+		Runs: runs, AuthDisabled: o.Config.AuthDisabled, Hosts: o.Config.AllowedHosts, Version: o.Version, Logger: n.log,
+		KeyStore: keys,
 	}
 	if !o.Config.AuthDisabled {
-		public.Keys = n.store
+		api.Keys = keys
 	}
-	if n.public, err = httpapi.New(public); err != nil {
+	server, serr := httpapi.New(api)
+	if err := <-opened; err != nil {
 		return nil, err
 	}
-	n.own, err = httpapi.New(httpapi.Options{Runs: n.engine, AuthDisabled: true, Version: o.Version, Logger: n.log, KeyStore: n.store})
+	n.http, err = server, errors.Join(herr, serr)
+	if err == nil {
+		n.engine, err = n.newEngine(m, h, tools)
+	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, n.store.Close())
 	}
+	runs.Engine, keys.Store = n.engine, n.store
 	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return n, nil
 }
 
-func (n *Node) newEngine(m *models) (*engine.Engine, error) {
-	c := n.o.Config
+// lateRuns and lateKeys are the engine and the store of a node that is being opened.
+type (
+	lateRuns struct{ *engine.Engine }
+	lateKeys struct{ *sqlite.Store }
+)
+
+// newNative makes our own loop with the built-in tools, and lists them.
+func newNative(m *models, log *slog.Logger) (*native.Harness, []tool.Definition, error) {
 	catalog, err := tool.NewCatalog(builtin.Core()...)
 	if err != nil {
-		return nil, fmt.Errorf("tools: %w", err)
+		return nil, nil, fmt.Errorf("tools: %w", err)
 	}
-	base, err := native.New(native.Settings{
+	h, err := native.New(native.Settings{
 		Resolve: func(name string) ([]native.Target, error) { return m.targets(name, "", nil) },
-		Tools:   catalog, Logger: n.log,
+		Tools:   catalog, Logger: log,
 	})
-	if err != nil {
-		return nil, err
-	}
 	var defs []tool.Definition
 	for _, t := range catalog.All() {
 		defs = append(defs, t.Definition())
+	}
+	return h, defs, err
+}
+
+func (n *Node) newEngine(m *models, base *native.Harness, tools []tool.Definition) (*engine.Engine, error) {
+	c := n.o.Config
+	var notes []string
+	if c.Dev {
+		notes = append(notes, "no sandbox: dev mode")
 	}
 	return engine.New(engine.Options{
 		Store: n.store, Dispatcher: engine.NewLocalDispatcher(c.Workers, n.log), Sandbox: local.NewProvider(local.Options{}),
 		Harnesses: map[string]engine.HarnessFactory{
 			native.HarnessID: func(e engine.SegmentEnv) (harness.Harness, error) { return nativeFor(base, m, e), nil },
 		},
-		CheckModel: m.check, Tools: defs, Workspace: c.Workspace, StateDir: c.StateDir, Floor: c.Floor,
+		CheckModel: m.check, Tools: tools, Notes: notes, Workspace: c.Workspace, StateDir: c.StateDir, Floor: c.Floor,
 		Defaults: engine.Defaults{
 			Model: c.Model, Provider: c.Provider, MaxSteps: c.MaxSteps, MaxCostUSD: c.MaxCostUSD,
 			ApprovalDeadline: c.ApprovalDeadline, QuestionDeadline: c.QuestionDeadline,
@@ -136,7 +151,7 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 // Handler is the API as this process uses it: without keys, as engine.Local.
-func (n *Node) Handler() http.Handler { return n.own }
+func (n *Node) Handler() http.Handler { return n.http.Trusted() }
 
 // ListenLocal listens on the socket of the state directory. A path that is too long for a socket is told in the log
 // and is no error: the node then has no local socket.
@@ -153,7 +168,7 @@ func (n *Node) ListenLocal() error {
 	n.socket = s
 	n.mu.Unlock()
 	n.served.Go(func() {
-		if err := n.own.Serve(n.ctx, s.Listener); err != nil {
+		if err := n.http.ServeTrusted(n.ctx, s.Listener); err != nil {
 			n.log.Error("the local socket failed", "error", err)
 		}
 	})
@@ -161,7 +176,7 @@ func (n *Node) ListenLocal() error {
 }
 
 // Serve answers requests on a listener until ctx ends.
-func (n *Node) Serve(ctx context.Context, l net.Listener) error { return n.public.Serve(ctx, l) }
+func (n *Node) Serve(ctx context.Context, l net.Listener) error { return n.http.Serve(ctx, l) }
 
 // HasKeys reports whether the default tenant has an API key that could be valid.
 func (n *Node) HasKeys(ctx context.Context) (bool, error) {
@@ -184,6 +199,7 @@ func (n *Node) Close(ctx context.Context) error {
 		if started {
 			errs = append(errs, n.engine.Shutdown(ctx))
 		}
+		errs = append(errs, n.http.Shutdown(ctx))
 		n.served.Wait()
 		n.closeErr = errors.Join(append(errs, n.store.Close())...)
 	})

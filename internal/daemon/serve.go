@@ -105,10 +105,13 @@ func NewLogger(w io.Writer, terminal bool, level string) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, o))
 }
 
-// TuneMemory sets the collector for a daemon that is idle most of the time: a small heap is collected more often
-// than by default, so that it stays small, and a large one less and less. Variables of the Go runtime win.
-func TuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(75)
+// TuneMemory puts the collector off while a daemon starts, when nearly all that is allocated stays. The function that
+// it returns ends that: a daemon is idle most of the time, so a small heap is then collected more often than by
+// default, and stays small. Variables of the Go runtime win.
+func TuneMemory() (started func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
 	}
+	debug.SetGCPercent(400)
+	return func() { debug.SetGCPercent(75) }
 }

@@ -53,6 +53,8 @@ type Options struct {
 	Tools []tool.Definition
 	// Workspace is the absolute folder of runs that name none.
 	Workspace string
+	// Notes are sentences for people about this node; the first event of each run has them.
+	Notes []string
 	// StateDir is the daemon's own folder; it holds artifacts.
 	StateDir string
 	// Floor is what every run is at least bound to.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/harness-go/harness/agent"
@@ -122,6 +123,7 @@ func (s *segment) announce(box sandbox.NetworkSession) {
 			rep := r.Report()
 			p.SandboxTier, p.Notes = rep.Tier, rep.Notes
 		}
+		p.Notes = append(slices.Clone(s.e.o.Notes), p.Notes...)
 		s.Emit(event.Fact{Payload: p})
 	case s.run.Attempts > 0:
 		s.Emit(event.Fact{Step: s.steps, Payload: event.RunRecoveredPayload{Epoch: s.run.Epoch, Attempts: s.run.Attempts}})

@@ -85,6 +85,7 @@ type Server struct {
 	mux    *http.ServeMux
 	api    huma.API
 	http   *http.Server
+	local  *http.Server // the same API for trusted listeners
 
 	streams  atomic.Int64
 	closing  chan struct{} // closed when streams must end
@@ -122,8 +123,13 @@ func New(o Options) (*Server, error) {
 	}
 	s.routes(o.Version)
 	s.keyRoutes(o.KeyStore)
-	s.http = &http.Server{
-		Handler:           s,
+	s.http, s.local = s.serverOf(s), s.serverOf(s.Trusted())
+	return s, nil
+}
+
+func (s *Server) serverOf(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
 		ReadHeaderTimeout: s.limits.ReadHeader,
 		ReadTimeout:       s.limits.Read,
 		WriteTimeout:      s.limits.Handler + s.limits.Read, // streams set their own, for each write
@@ -131,7 +137,6 @@ func New(o Options) (*Server, error) {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	return s, nil
 }
 
 // ErrOpenBind refuses a listener that others can reach while authentication is off.
@@ -144,13 +149,17 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		_ = l.Close()
 		return fmt.Errorf("http api: %s: %w", l.Addr(), ErrOpenBind)
 	}
+	return s.serve(ctx, s.http, l)
+}
+
+func (s *Server) serve(ctx context.Context, hs *http.Server, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Shutdown)
 		defer cancel()
 		_ = s.Shutdown(grace)
 	})
 	defer stop()
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("http api: serve %s: %w", l.Addr(), err)
 	}
 	<-s.closed
@@ -163,8 +172,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	var err error
 	s.shutdown.Do(func() {
 		close(s.closing)
-		if err = s.http.Shutdown(ctx); err != nil {
-			_ = s.http.Close()
+		for _, hs := range []*http.Server{s.http, s.local} {
+			if serr := hs.Shutdown(ctx); serr != nil {
+				err = serr
+				_ = hs.Close()
+			}
 		}
 		close(s.closed)
 	})
