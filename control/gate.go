@@ -13,7 +13,7 @@ import (
 	"github.com/harness-go/harness/tool"
 )
 
-// Default deadlines (decision: approvals wait days, questions a day).
+// Default deadlines: approvals wait days, questions a day.
 const (
 	DefaultApprovalDeadline = 72 * time.Hour
 	DefaultQuestionDeadline = 24 * time.Hour

@@ -121,7 +121,7 @@ func Decode(t Type, data []byte) (Payload, error) {
 }
 
 // ParseCursor reads a cursor of the run: the seq alone or "run:seq". The empty cursor is 0, the start of the log. A
-// garbled one and one that names another run are errors (decision: never a silent replay of the wrong place).
+// garbled one and one that names another run are errors (never a silent replay of the wrong place).
 func ParseCursor(runID, cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil

@@ -79,7 +79,7 @@ type Run struct {
 	Attempts int
 	// Head is the seq of the last event.
 	Head int64
-	// State is the lifecycle state of the last checkpoint (seed 004's continue-turn state), nil before the first.
+	// State is the lifecycle state of the last checkpoint (a continue-turn or resume-session state), nil before the first.
 	State           json.RawMessage
 	CancelRequested bool
 	// CancelledBy is who asked for the cancel first.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// AlwaysAvailableTools pass allowed_tools whatever it lists (seed 000). A run's denied_tools can still take them away,
+// AlwaysAvailableTools pass allowed_tools whatever it lists. A run's denied_tools can still take them away,
 // and a named agent must list them.
 var AlwaysAvailableTools = map[string]bool{
 	"AskUserQuestion": true,

@@ -1,6 +1,6 @@
 package tool
 
-// PermissionMode is the baseline for a runtime's own tools (seed 004). The zero value means PermissionModeAllowAll.
+// PermissionMode is the baseline for a runtime's own tools. The zero value means PermissionModeAllowAll.
 type PermissionMode string
 
 // The permission modes, from strict to loose.

@@ -19,7 +19,7 @@ import (
 	"github.com/harness-go/harness/internal/permit"
 )
 
-// Tier says when a tool's definition is sent to the model (seed 000).
+// Tier says when a tool's definition is sent to the model.
 type Tier string
 
 // The two tiers.

@@ -14,7 +14,7 @@ import (
 	"github.com/harness-go/harness/tool"
 )
 
-// questionTool is our question tool's own name (seed 000). On the stream it appears as the common askUserQuestions,
+// questionTool is our question tool's own name. On the stream it appears as the common askUserQuestions,
 // whose ids are the numbers of our questions and options.
 const questionTool = "AskUserQuestion"
 
