@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Role says who wrote a message.
@@ -140,21 +141,33 @@ const (
 )
 
 // ToolResultOutput is what a tool gave back. Value is a JSON string for the text kinds, any JSON for the JSON kinds
-// and an array of content parts for OutputContent. Reason belongs to OutputExecutionDenied.
+// and an array of content parts for OutputContent. Reason belongs to OutputExecutionDenied. An output is not changed
+// after it was made.
 type ToolResultOutput struct {
 	Type   ToolResultOutputType `json:"type"`
 	Value  json.RawMessage      `json:"value,omitempty"`
 	Reason string               `json:"reason,omitempty"`
+
+	// text is Value decoded, where the output was made of a text: a conversation is read anew for each model call.
+	text *string
 }
 
 // TextResult returns a text output.
 func TextResult(text string) ToolResultOutput {
-	return ToolResultOutput{Type: OutputText, Value: jsonString(text)}
+	return ToolResultOutput{Type: OutputText, Value: jsonString(text), text: decoded(text)}
 }
 
 // ErrorTextResult returns an error output.
 func ErrorTextResult(text string) ToolResultOutput {
-	return ToolResultOutput{Type: OutputErrorText, Value: jsonString(text)}
+	return ToolResultOutput{Type: OutputErrorText, Value: jsonString(text), text: decoded(text)}
+}
+
+// decoded is a text that its JSON gives back. What is not UTF-8 comes back changed.
+func decoded(text string) *string {
+	if !utf8.ValidString(text) {
+		return nil
+	}
+	return &text
 }
 
 // IsError reports whether the output tells of a failure or a refusal.
@@ -166,6 +179,9 @@ func (o ToolResultOutput) IsError() bool {
 func (o ToolResultOutput) Text() string {
 	switch o.Type {
 	case OutputText, OutputErrorText:
+		if o.text != nil {
+			return *o.text
+		}
 		var s string
 		if json.Unmarshal(o.Value, &s) == nil {
 			return s

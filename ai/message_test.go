@@ -37,3 +37,22 @@ func TestRawItemsKeepTheirBytes(t *testing.T) {
 		t.Errorf("part %s, %v", p, err)
 	}
 }
+
+// A text that is kept decoded reads like one that was written down and read again.
+func TestTextResultsReadAsTheirJSON(t *testing.T) {
+	for _, text := range []string{"", "a < b\n", "é\u2028", "bad \xff\xfe bytes"} {
+		for _, out := range []ToolResultOutput{TextResult(text), ErrorTextResult(text)} {
+			b, err := json.Marshal(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var back ToolResultOutput
+			if err := json.Unmarshal(b, &back); err != nil {
+				t.Fatal(err)
+			}
+			if back.Text() != out.Text() {
+				t.Errorf("%q reads %q, and %q from its JSON", text, out.Text(), back.Text())
+			}
+		}
+	}
+}

@@ -36,9 +36,10 @@ type session struct {
 	callIDs  map[string]bool // of all calls in the transcript
 	caughtUp bool
 
-	itemsMu sync.Mutex // of items and chain, against the submit methods and calls that run side by side
+	itemsMu sync.Mutex // of what follows, against the submit methods and calls that run side by side
 	items   []Item
 	chain   chain
+	sums    tally
 }
 
 func newSession(h *Harness, o harness.StartOptions) (*session, error) {
@@ -123,6 +124,7 @@ func (s *session) load(ctx context.Context) error {
 	}
 	s.itemsMu.Lock()
 	s.items, s.chain = items, c
+	s.sums.add(items...)
 	s.itemsMu.Unlock()
 	s.restore(items)
 	s.loaded = true
@@ -169,6 +171,13 @@ func (s *session) all() []Item {
 	return s.items[:len(s.items):len(s.items)]
 }
 
+// tally is what the transcript adds up to.
+func (s *session) tally() tally {
+	s.itemsMu.Lock()
+	defer s.itemsMu.Unlock()
+	return s.sums
+}
+
 // append adds items to the transcript. The caller emits the fact that belongs to them next.
 func (s *session) append(ctx context.Context, items ...Item) error {
 	for i := range items {
@@ -186,6 +195,7 @@ func (s *session) append(ctx context.Context, items ...Item) error {
 	if err := s.chain.add(items...); err != nil {
 		return err
 	}
+	s.sums.add(items...)
 	for _, it := range items {
 		it.encoded = nil
 		s.items = append(s.items, it)

@@ -237,10 +237,10 @@ func count(n *int64) int64 {
 
 func (t *turn) usageDelta(u ai.Usage, cost float64, status event.CostStatus, pricing string) event.UsageDeltaPayload {
 	raw, _ := json.Marshal(u) // numbers always marshal
-	total, _ := turnCost(t.s.all())
+	sums := t.s.tally()
 	p := event.UsageDeltaPayload{
 		UsageStatus: "reported", CostStatus: status, TurnUsage: raw, TurnCostUSD: cost,
-		CumulativeUsage: Totals(turnUsage(t.s.all()), u), CumulativeCostUSD: total, PricingVersion: pricing,
+		CumulativeUsage: Totals(sums.usage, u), CumulativeCostUSD: sums.cost, PricingVersion: pricing,
 	}
 	if !u.Known() {
 		p.UsageStatus, p.CostStatus = "unreported", event.CostProviderUnreported
@@ -262,12 +262,12 @@ func Totals(u, last ai.Usage) event.UsageTotals {
 // call is taken to cost what the last one did. What a provider does not report is unknown and not nothing: a limit
 // over it cannot be kept.
 func (t *turn) checkBudget(step int, prev answer, hadAnswer bool) error {
-	b, items := t.s.h.set.Budget, t.s.all()
+	b, sums := t.s.h.set.Budget, t.s.tally()
 	refuse := func(reason, format string, args ...any) error {
 		t.s.journal(t.stepEnd(prev, hadAnswer)...)
 		return &TurnError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
-	switch used := Totals(turnUsage(items), ai.Usage{}).TotalTokens; {
+	switch used := Totals(sums.usage, ai.Usage{}).TotalTokens; {
 	case b.MaxSteps > 0 && step > b.MaxSteps:
 		return refuse(event.ReasonMaxSteps, "the run used its %d steps without an end", b.MaxSteps)
 	case b.Timeout > 0 && t.clock.elapsed() >= b.Timeout:
@@ -275,20 +275,19 @@ func (t *turn) checkBudget(step int, prev answer, hadAnswer bool) error {
 		return timedOut(b.Timeout)
 	case b.MaxTokens > 0 && used >= b.MaxTokens:
 		return refuse(event.ReasonMaxTokens, "the run used %d of %d tokens", used, b.MaxTokens)
-	case b.MaxTokens > 0 && unreported(items):
+	case b.MaxTokens > 0 && sums.unreported:
 		return refuse(event.ReasonMaxTokens, "the provider does not report what it uses, so the limit of %d tokens cannot be kept", b.MaxTokens)
 	case b.MaxCostUSD <= 0:
 		return nil
 	case t.targets[t.target].Cost == nil:
 		return refuse(event.ReasonMaxCost, "the model %s has no price, so max_cost_usd cannot be kept: add its price to the model catalogue or leave the limit out", t.targets[t.target].ModelID)
-	case unreported(items):
+	case sums.unreported:
 		return refuse(event.ReasonMaxCost, "the provider does not report what it uses, so max_cost_usd cannot be kept")
 	}
 	const rounding = 1 + 1e-9 // sums of prices are not exact
-	total, last := turnCost(items)
-	if total > 0 && total+last > b.MaxCostUSD*rounding {
-		t.s.journal(append(t.stepEnd(prev, hadAnswer), at(step-1, event.RunCostLimitReachedPayload{MaxCostUSD: b.MaxCostUSD, CumulativeCostUSD: total})...)...)
-		return &TurnError{Reason: event.ReasonMaxCost, Message: fmt.Sprintf("the next model call could exceed the limit of %.4f USD (%.4f used)", b.MaxCostUSD, total)}
+	if sums.cost > 0 && sums.cost+sums.lastCost > b.MaxCostUSD*rounding {
+		t.s.journal(append(t.stepEnd(prev, hadAnswer), at(step-1, event.RunCostLimitReachedPayload{MaxCostUSD: b.MaxCostUSD, CumulativeCostUSD: sums.cost})...)...)
+		return &TurnError{Reason: event.ReasonMaxCost, Message: fmt.Sprintf("the next model call could exceed the limit of %.4f USD (%.4f used)", b.MaxCostUSD, sums.cost)}
 	}
 	return nil
 }

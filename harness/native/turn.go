@@ -254,7 +254,7 @@ func (t *turn) loop(prompt *ai.Message) error {
 			if steered {
 				continue
 			}
-			t.out.done(w.answer, turnUsage(t.s.all()))
+			t.out.done(w.answer, t.s.tally().usage)
 			return nil
 		}
 	}
@@ -273,7 +273,7 @@ func (t *turn) stop() error {
 
 // begin records the prompt.
 func (t *turn) begin(prompt ai.Message) error {
-	prior := messages(t.s.all())
+	prior := t.s.tally().messages
 	t.s.h.set.Activation.Cleanup(t.s.opts.SessionID)
 	t.s.todos.Set(nil)
 	if err := t.append(Item{Kind: KindPrompt, Message: &prompt}); err != nil {
@@ -288,9 +288,8 @@ func (t *turn) begin(prompt ai.Message) error {
 // resume goes on where the turn stood: with the working time that it has used, and with the provider that served it
 // last.
 func (t *turn) resume() {
-	items := t.s.all()
-	t.clock.add(time.Duration(activeTime(items)) * time.Millisecond)
-	provider, modelID := servedBy(items)
+	t.clock.add(time.Duration(t.s.tally().activeMS) * time.Millisecond)
+	provider, modelID := servedBy(t.s.all())
 	for i, tg := range t.targets {
 		if tg.Provider == provider && tg.ModelID == modelID {
 			t.target = i

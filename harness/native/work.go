@@ -1,8 +1,6 @@
 package native
 
 import (
-	"slices"
-
 	"github.com/harness-go/harness/ai"
 )
 
@@ -58,17 +56,27 @@ func turnItems(items []Item) []Item {
 	return items
 }
 
+// sinceAnswer are the items of the current turn that follow its newest answer, and where they begin.
+func sinceAnswer(items []Item) (tail []Item, at int) {
+	for at = len(items); at > 0; at-- {
+		if k := items[at-1].Kind; k == KindAnswer || k == KindPrompt {
+			break
+		}
+	}
+	return items[at:], at
+}
+
 // lastAnswer finds the newest answer of the current turn.
 func lastAnswer(items []Item) (answer, bool) {
-	cur := turnItems(items)
-	for i := len(cur) - 1; i >= 0; i-- {
-		if cur[i].Kind != KindAnswer {
-			continue
-		}
-		steered := slices.ContainsFunc(cur[i+1:], func(it Item) bool { return it.Kind == KindSteer })
-		return answer{item: cur[i], results: resultsAfter(cur[i+1:]), steered: steered}, true
+	tail, at := sinceAnswer(items)
+	if at == 0 || items[at-1].Kind != KindAnswer {
+		return answer{}, false
 	}
-	return answer{}, false
+	a := answer{item: items[at-1], results: resultsAfter(tail)}
+	for i := range tail {
+		a.steered = a.steered || tail[i].Kind == KindSteer
+	}
+	return a, true
 }
 
 // resultsAfter are the results, by call, of the answer that the items follow.
@@ -114,102 +122,81 @@ type tries struct {
 	reached, empty  int
 }
 
-// attempts counts the model calls of the step.
+// attempts counts the model calls of the step that is not answered yet.
 func attempts(items []Item, step int) tries {
 	var t tries
-	for _, it := range turnItems(items) {
+	tail, _ := sinceAnswer(items)
+	for i := range tail {
+		it := &tail[i]
 		if it.Kind != KindAttempt || it.Step != step {
 			continue
 		}
+		t.open = it.Error == ""
 		switch it.Error {
 		case "":
 			if it.Provider != t.provider || it.Model != t.model {
 				t.provider, t.model, t.reached, t.empty = it.Provider, it.Model, 0, 0
 			}
-			t.made, t.open = it.Attempt, true
+			t.made = it.Attempt
 			t.reached++
 		case attemptInterrupted:
-			t.open = false
 			t.reached--
 		case attemptEmpty:
-			t.open = false
 			t.empty++
-		default:
-			t.open = false
 		}
 	}
 	return t
 }
 
-// servedBy is the provider and model of the turn's last model call, empty when there was none.
-func servedBy(items []Item) (provider, model string) {
-	cur := turnItems(items)
-	for i := len(cur) - 1; i >= 0; i-- {
-		if cur[i].Kind == KindAttempt && cur[i].Error == "" {
-			return cur[i].Provider, cur[i].Model
+// lastAttempt finds the turn's newest model call that fits.
+func lastAttempt(items []Item, fits func(*Item) bool) (Item, bool) {
+	for i := len(items) - 1; i >= 0 && items[i].Kind != KindPrompt; i-- {
+		if it := &items[i]; it.Kind == KindAttempt && it.Error == "" && fits(it) {
+			return *it, true
 		}
 	}
-	return "", ""
+	return Item{}, false
+}
+
+// servedBy is the provider and model of the turn's last model call, empty when there was none.
+func servedBy(items []Item) (provider, model string) {
+	it, _ := lastAttempt(items, func(*Item) bool { return true })
+	return it.Provider, it.Model
 }
 
 // stepBegan is the working time at which the step's first model call was made, in milliseconds.
 func stepBegan(items []Item, step int) int64 {
-	for _, it := range turnItems(items) {
-		if it.Kind == KindAttempt && it.Step == step {
-			return it.ActiveMS
+	it, _ := lastAttempt(items, func(it *Item) bool { return it.Step == step && it.Attempt == 1 })
+	return it.ActiveMS
+}
+
+// tally is what the items of a session add up to. All but messages begin anew with each turn.
+type tally struct {
+	messages   int
+	usage      ai.Usage
+	cost       float64 // in dollars
+	lastCost   float64 // of the newest answer
+	unreported bool    // a provider left out what an answer consumed
+	activeMS   int64   // working time
+}
+
+func (t *tally) add(items ...Item) {
+	for i := range items {
+		it := &items[i]
+		if it.Kind == KindPrompt {
+			*t = tally{messages: t.messages}
 		}
-	}
-	return 0
-}
-
-// turnUsage sums the usage of the current turn.
-func turnUsage(items []Item) ai.Usage {
-	var u ai.Usage
-	for _, it := range turnItems(items) {
-		if it.Usage != nil {
-			u = u.Add(*it.Usage)
-		}
-	}
-	return u
-}
-
-// turnCost sums the money of the current turn and returns that of its last answer.
-func turnCost(items []Item) (total, last float64) {
-	for _, it := range turnItems(items) {
-		total += it.CostUSD
-		if it.Kind == KindAnswer {
-			last = it.CostUSD
-		}
-	}
-	return total, last
-}
-
-// unreported tells whether a provider left out what an answer of the current turn consumed.
-func unreported(items []Item) bool {
-	for _, it := range turnItems(items) {
-		if it.Kind == KindAnswer && (it.Usage == nil || !it.Usage.Known()) {
-			return true
-		}
-	}
-	return false
-}
-
-// activeTime is the working time that the current turn has recorded, in milliseconds.
-func activeTime(items []Item) int64 {
-	var ms int64
-	for _, it := range turnItems(items) {
-		ms = max(ms, it.ActiveMS)
-	}
-	return ms
-}
-
-// messages counts the messages of a session so far.
-func messages(items []Item) int {
-	n := 0
-	for _, it := range items {
 		if it.Message != nil {
-			n++
+			t.messages++
+		}
+		if it.Usage != nil {
+			t.usage = t.usage.Add(*it.Usage)
+		}
+		t.cost += it.CostUSD
+		t.activeMS = max(t.activeMS, it.ActiveMS)
+		if it.Kind == KindAnswer {
+			t.lastCost = it.CostUSD
+			t.unreported = t.unreported || !usageOf(*it).Known()
 		}
 	}
-	return n
 }
