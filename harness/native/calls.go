@@ -75,8 +75,8 @@ func usageOf(it Item) ai.Usage {
 
 // announce sends a call as a part, once in this segment. n is the number of calls that the step still has open. A
 // call that waits is announced after all others were worked on: the host may suspend the turn as soon as it has seen
-// every call of the step. A question that is not asked is no question: waiting says whether it is.
-func (t *turn) announce(c ai.ToolCallPart, n int, waiting bool) {
+// every call of the step. A question that is refused is not announced as one: nobody is to answer it.
+func (t *turn) announce(c ai.ToolCallPart, n int, d disposition) {
 	t.recordMu.Lock()
 	defer t.recordMu.Unlock()
 	if t.announced[c.ToolCallID] != "" {
@@ -92,7 +92,7 @@ func (t *turn) announce(c ai.ToolCallPart, n int, waiting bool) {
 	case c.ToolName == questionTool:
 		p.NativeName = questionTool
 		in, err := commonQuestions(c.Input)
-		if waiting && err == nil {
+		if (d.waiting || d.answered) && err == nil {
 			p.ToolName, p.Input = t.partName(questionTool), in
 		} else {
 			p.ProviderExecuted, p.Dynamic = &yes, &yes
@@ -135,14 +135,14 @@ func (t *turn) pass(step int, a answer, open []ai.ToolCallPart) (waiting int, er
 		if d.waiting {
 			waiting++
 			late = append(late, func() {
-				t.announce(c, len(open), true)
+				t.announce(c, len(open), d)
 				if d.ask != nil {
 					t.out.send(*d.ask)
 				}
 			})
 			continue
 		}
-		t.announce(c, len(open), false)
+		t.announce(c, len(open), d)
 		switch {
 		case d.result != nil:
 			if err := t.recordResult(step, c, *d.result, d.facts...); err != nil {
@@ -175,6 +175,7 @@ func (t *turn) pass(step int, a answer, open []ai.ToolCallPart) (waiting int, er
 type disposition struct {
 	waiting  bool
 	ask      *harness.ToolApprovalRequest // to be announced with a waiting call
+	answered bool                         // the result is a person's answer
 	result   *tool.Result
 	facts    []event.Payload
 	tool     *tool.Tool
@@ -259,14 +260,17 @@ func (t *turn) settleStarted(ctx context.Context, call control.Call, tl *tool.To
 
 func (t *turn) call(step int, c ai.ToolCallPart, tl *tool.Tool, args json.RawMessage) control.Call {
 	d := tl.Definition()
-	return control.Call{
+	out := control.Call{
 		ID: c.ToolCallID, Step: step, Harness: HarnessID, Tool: d.Name, Kind: d.Kind, Arguments: args,
 		Cwd: t.s.opts.SessionWorkDir, Deferred: d.Tier == tool.TierDeferred,
-		Check: func(raw json.RawMessage) error {
+	}
+	if d.Name != questionTool { // a question is asked as the model wrote it, or not at all
+		out.Check = func(raw json.RawMessage) error {
 			_, err := tl.CheckArguments(string(raw))
 			return err
-		},
+		}
 	}
+	return out
 }
 
 // given takes what the host submitted for a call: the result of its own tool, or the answer to a question. Without
@@ -283,7 +287,9 @@ func (t *turn) given(c ai.ToolCallPart) (disposition, error) {
 		if err != nil {
 			return disposition{}, nil // refused by decide
 		}
-		return answered(qs, r)
+		d, err := answered(qs, r)
+		d.answered = true
+		return d, err
 	case !t.isHostTool(c.ToolName):
 		return disposition{}, nil
 	}

@@ -192,6 +192,49 @@ func TestACallMayBeRefusedAtItsStart(t *testing.T) {
 	}
 }
 
+// A hook may change what a call is made with, within the tool's schema. A question is asked as it was written or not
+// at all.
+func TestAHookRewritesACall(t *testing.T) {
+	for name, c := range map[string]struct {
+		use     use
+		rewrite string
+		ran     string // what the tool was given
+	}{
+		"fitting":     {use{"c1", "change", `{"n":1}`}, `{"n":2}`, `{"n":2}`},
+		"not fitting": {use{"c1", "change", `{"n":1}`}, `{"m":2}`, ""},
+		"a question":  {use{"c1", "AskUserQuestion", `{"questions":[` + question("A?") + `]}`}, `{"questions":[` + question("B?") + `]}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ran := ""
+			body := func(_ context.Context, _ tool.Env, raw json.RawMessage) (tool.Result, error) {
+				ran = string(raw)
+				return tool.Result{Output: "ok"}, nil
+			}
+			hook := ruleFunc(func(control.Call) control.Verdict {
+				return control.Verdict{Outcome: control.Allow, Arguments: json.RawMessage(c.rewrite)}
+			})
+			r := newRig(t, func(r *rig) {
+				gate, err := control.NewGate(control.Config{Ledger: &control.Memory{Emit: func(f event.Fact) { r.journal.Emit(f) }}, Policy: control.Policy{Hooks: []control.Hook{hook}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.agents.Gate = gate
+				withTools(r, testTool(t, "change", tool.KindEdit, nil, body))
+			}, call(c.use), say("done"))
+			r.wantText(r.prompt("hi"), "done")
+			if ran != c.ran || len(of[event.RunWaitingForUserPayload](r.journal)) != 0 {
+				t.Errorf("the tool ran with %q, want %q", ran, c.ran)
+			}
+			if _, out := r.model.results(1); (c.ran == "") != strings.Contains(out["c1"], tool.CodePermissionDenied) {
+				t.Errorf("the model reads %q", out["c1"])
+			}
+			if s := of[event.ToolCallStartedPayload](r.journal); len(s) == 1 && s[0].Arguments != c.ran {
+				t.Errorf("on record are the arguments %q", s[0].Arguments)
+			}
+		})
+	}
+}
+
 type ruleFunc func(control.Call) control.Verdict
 
 func (ruleFunc) Name() string { return "test" }

@@ -104,6 +104,13 @@ func New(s Settings) (*Harness, error) {
 		}
 		s.Tools = c
 	}
+	s.defaults()
+	h := &Harness{set: s, tools: s.Tools}
+	h.built = builtinTools(s.Tools)
+	return h, nil
+}
+
+func (s *Settings) defaults() {
 	if s.Transcript == nil {
 		s.Transcript = &MemoryTranscript{}
 	}
@@ -125,9 +132,6 @@ func New(s Settings) (*Harness, error) {
 	if s.Fault == nil {
 		s.Fault = func(string) {}
 	}
-	h := &Harness{set: s, tools: s.Tools}
-	h.built = builtinTools(s.Tools)
-	return h, nil
 }
 
 // With is the same adapter with other settings, for hosts that change them from session to session. The catalogue
@@ -136,6 +140,7 @@ func (h *Harness) With(change func(*Settings)) *Harness {
 	c := &Harness{set: h.set, tools: h.tools, built: h.built}
 	change(&c.set)
 	c.set.Tools = h.tools
+	c.set.defaults()
 	return c
 }
 

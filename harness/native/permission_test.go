@@ -338,6 +338,8 @@ func TestQuestionsAreAnsweredDeclinedOrExpire(t *testing.T) {
 			[]string{`"Really?":["no"]`, `"Which?":["yes","no","or <both>"]`}},
 		"in part": {harness.QuestionsToolOutput{Action: harness.QuestionsActionPartiallyAnswered, Answers: map[string]harness.QuestionAnswer{
 			"1": {OptionIDs: []string{"1"}}}}, []string{`{"answers":{"Really?":["yes"]}}`}},
+		"unknown option": {harness.QuestionsToolOutput{Action: harness.QuestionsActionAnswered, Answers: map[string]harness.QuestionAnswer{
+			"1": {OptionIDs: []string{"7"}}}}, []string{tool.CodeFailed, "Really?", "7"}},
 		"declined": {harness.QuestionsToolOutput{Action: harness.QuestionsActionDeclined}, []string{tool.CodePermissionDenied, "declined"}},
 		"expired":  {native.CommonAnswer(nil, nil), []string{tool.CodeTimeout, "in time"}},
 	} {
@@ -366,6 +368,21 @@ func TestQuestionsAreAnsweredDeclinedOrExpire(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Answers that are kept by question and value come to the model as they were given.
+func TestAnswersInWords(t *testing.T) {
+	qs := []event.Question{
+		{Question: "Which?", Options: []event.QuestionOption{{Label: "a"}, {Label: "b"}}},
+		{Question: "Why?", Options: []event.QuestionOption{{Label: "x"}, {Label: "y"}}},
+	}
+	r := newRig(t, nil, call(use{"c1", "AskUserQuestion", `{"questions":[` + strings.NewReplacer("yes", "a", "no", "b").Replace(question("Which?")) + `,` + question("Why?") + `]}`}), say("done"))
+	r.prompt("hi")
+	raw := jsonOf(t, native.CommonAnswer(qs, map[string][]string{"Which?": {"b", "a"}, "Why?": {"because", "I say so"}}))
+	r.wantText(r.goOn(nil, []ai.ToolResultContent{{ToolCallID: "c1", ToolName: "askUserQuestions", Output: ai.ToolResultOutput{Type: ai.OutputJSON, Value: json.RawMessage(raw)}}}), "done")
+	if _, out := r.model.results(1); out["c1"] != `{"answers":{"Which?":["b","a"],"Why?":["because\nI say so"]}}` {
+		t.Errorf("the model reads %s", out["c1"])
 	}
 }
 
@@ -427,3 +444,41 @@ func TestApprovedCallsShowNoControlRecordsToTheModel(t *testing.T) {
 }
 
 var _ model.Model = (*play)(nil)
+
+// An answer that is there when its turn goes on belongs to a question on the stream too.
+func TestAnAnsweredQuestionIsAQuestionOnTheStream(t *testing.T) {
+	p := &play{steps: []step{call(use{"c1", "AskUserQuestion", `{"questions":[` + question("A?") + `]}`}), say("done")}}
+	_, s := bare(t, p, nil)
+	var names []string
+	asked := make(chan struct{}, 1)
+	opts := harness.TurnOptions{Emit: func(p harness.StreamPart) {
+		switch v := p.(type) {
+		case harness.ToolCall:
+			names = append(names, v.ToolName)
+			if len(names) == 1 {
+				asked <- struct{}{}
+			}
+		case harness.ToolResult:
+			names = append(names, v.ToolName)
+		}
+	}}
+	if _, err := s.DoPromptTurn(t.Context(), harness.PromptTurnOptions{Prompt: harness.TextPrompt("hi"), TurnOptions: opts}); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, asked)
+	if _, err := s.DoSuspendTurn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctl, err := s.DoContinueTurn(t.Context(), harness.ContinueTurnOptions{TurnOptions: opts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := harness.QuestionsToolOutput{Action: harness.QuestionsActionAnswered, Answers: map[string]harness.QuestionAnswer{"1": {OptionIDs: []string{"1"}}}}
+	if err := ctl.SubmitToolResult(t.Context(), harness.ToolResultSubmission{ToolCallID: "c1", Output: out}); err != nil {
+		t.Fatal(err)
+	}
+	<-ctl.Done()
+	if want := []string{"askUserQuestions", "askUserQuestions", "askUserQuestions"}; ctl.Err() != nil || !slices.Equal(names, want) {
+		t.Errorf("%v; the stream names %v", ctl.Err(), names)
+	}
+}

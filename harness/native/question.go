@@ -94,9 +94,11 @@ func answered(qs []event.Question, r harness.ToolResultSubmission) (disposition,
 		}
 		values := []string{}
 		for _, id := range a.OptionIDs {
-			if n, err := strconv.Atoi(id); err == nil && n >= 1 && n <= len(q.Options) {
-				values = append(values, q.Options[n-1].Label)
+			n, err := strconv.Atoi(id)
+			if err != nil || n < 1 || n > len(q.Options) {
+				return refused(tool.Failure(tool.CodeFailed, "the answer cannot be read: question %q has no option %q", q.Question, id)), nil
 			}
+			values = append(values, q.Options[n-1].Label)
 		}
 		if a.Freeform != nil && *a.Freeform != "" {
 			values = append(values, *a.Freeform)

@@ -280,6 +280,26 @@ func TestSettingsAreChecked(t *testing.T) {
 	if _, err := native.New(native.Settings{}); err == nil || !strings.Contains(err.Error(), "Resolve") {
 		t.Errorf("error %v", err)
 	}
+	// Settings that a host clears have their defaults again.
+	h, err := native.New(newRig(t, nil).set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &play{steps: []step{call(use{"c1", "read", `{"path":"a"}`}), say("done")}}
+	h = h.With(func(s *native.Settings) {
+		*s = native.Settings{Resolve: func(string) ([]native.Target, error) { return []native.Target{{Model: p}}, nil }}
+	})
+	s, err := h.DoStart(t.Context(), harness.StartOptions{SessionID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl, err := s.DoPromptTurn(t.Context(), harness.PromptTurnOptions{Prompt: harness.TextPrompt("hi")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if <-ctl.Done(); ctl.Err() != nil || p.calls() != 2 {
+		t.Errorf("%v after %d calls", ctl.Err(), p.calls())
+	}
 	r := newRig(t, func(r *rig) {
 		r.set.Resolve = func(name string) ([]native.Target, error) { return nil, nil }
 		r.agents.Model = "gone"
