@@ -147,7 +147,7 @@ const (
 // Failure is a result that tells the model what went wrong and how to mend it. Its output is
 // {"error":{"code","message"}}, the same for every tool.
 func Failure(code, format string, args ...any) Result {
-	b, _ := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": fmt.Sprintf(format, args...)}})
+	b, _ := encodeJSON(map[string]any{"error": map[string]string{"code": code, "message": fmt.Sprintf(format, args...)}}) // strings always encode
 	return Result{Output: string(b), Error: code}
 }
 

@@ -63,7 +63,10 @@ type Settings struct {
 	Activation *tool.ActivationTracker
 	// Artifacts keeps full outputs. Nil: cut output is lost beyond its cap.
 	Artifacts tool.Artifacts
-	Budget    Budget
+	// Inbox returns messages that were left for the session, each once. It is asked before each model call, when the
+	// turn waits and before it ends, so that no message that came before is missed. Nil: there is none.
+	Inbox  func(ctx context.Context) ([]string, error)
+	Budget Budget
 	// SystemPrompt replaces the default one when not empty; instructions of the turn are appended to either.
 	SystemPrompt    string
 	ReasoningEffort string

@@ -342,6 +342,17 @@ func (t *turn) takeSteering(step int, last bool) (bool, error) {
 	t.mu.Lock()
 	texts := t.steer
 	t.steer = nil
+	t.mu.Unlock()
+	if inbox := t.s.h.set.Inbox; inbox != nil {
+		more, err := inbox(t.ctx)
+		if err != nil {
+			return false, err
+		}
+		texts = append(texts, more...)
+	}
+	t.mu.Lock()
+	texts = append(texts, t.steer...)
+	t.steer = nil
 	t.closed = t.closed || last && len(texts) == 0
 	t.mu.Unlock()
 	for _, text := range texts {

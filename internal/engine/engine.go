@@ -36,7 +36,9 @@ type SegmentEnv struct {
 	Transcript native.Transcript
 	Artifacts  tool.Artifacts
 	Activation *tool.ActivationTracker
-	Fault      func(point string)
+	// Inbox returns the messages that people sent to the run, each once.
+	Inbox func(ctx context.Context) ([]string, error)
+	Fault func(point string)
 }
 
 // Options make an engine. Store, Dispatcher, Sandbox and Harnesses are required.
@@ -87,6 +89,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	segments map[string]*segment // running here, by run id
+	steered  map[string]bool     // active runs that got a message while no segment ran
 
 	// created are runs that were leased with their creation and whose first segment has not begun.
 	created sync.Map
@@ -126,7 +129,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	return &Engine{o: o, artifacts: a, activation: &tool.ActivationTracker{}, segments: map[string]*segment{}, nudge: make(chan struct{}, 1)}, nil
+	return &Engine{o: o, artifacts: a, activation: &tool.ActivationTracker{}, segments: map[string]*segment{}, steered: map[string]bool{}, nudge: make(chan struct{}, 1)}, nil
 }
 
 // Start takes over what an earlier process left open and begins to serve.

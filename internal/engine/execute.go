@@ -43,6 +43,10 @@ func (e *Engine) execute(ctx context.Context, w store.Wake) {
 	s := newSegment(e, run, plan, cancel)
 	e.mu.Lock()
 	e.segments[run.ID] = s
+	if run.Head > 1 || e.steered[run.ID] {
+		s.steerArrived()
+		delete(e.steered, run.ID)
+	}
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
@@ -141,7 +145,7 @@ type opened struct {
 // open makes the agent and its session from the run's plan and state.
 func (s *segment) open(ctx context.Context, box sandbox.NetworkSession) (*opened, error) {
 	artifacts := s.e.artifacts.Session(s.run.ConversationID)
-	h, err := s.e.o.Harnesses[s.plan.Harness](SegmentEnv{Plan: s.plan, Transcript: s, Artifacts: artifacts, Activation: s.e.activation, Fault: s.e.o.Fault})
+	h, err := s.e.o.Harnesses[s.plan.Harness](SegmentEnv{Plan: s.plan, Transcript: s, Artifacts: artifacts, Activation: s.e.activation, Inbox: s.inbox, Fault: s.e.o.Fault})
 	if err != nil {
 		return nil, err
 	}
@@ -233,8 +237,6 @@ const (
 
 // turn drives one turn through its pauses. It ends with the turn, with a parked run, or with an error.
 func (s *segment) turn(ctx context.Context, o *opened) (turnEnd, error) {
-	stopSteering := s.steer(ctx, o)
-	defer stopSteering()
 	opts := agent.AgentGenerateOptions{HarnessSession: o.session, OnPart: func(ai.StreamPart) {}}
 	approvals, results, err := s.answers(ctx)
 	if err != nil {
@@ -391,44 +393,27 @@ func (s *segment) arrived(ctx context.Context) (bool, error) {
 	return len(approvals)+len(results) > 0, err
 }
 
-// steer hands steering messages to the running turn until the returned function is called.
-func (s *segment) steer(ctx context.Context, o *opened) func() {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	if s.run.Head > 1 {
-		s.steerArrived() // messages may have come while the run waited
+// inbox hands the run's steering messages to the harness, each once in this segment. The store is asked only when
+// there may be some.
+func (s *segment) inbox(ctx context.Context) ([]string, error) {
+	if !s.steered.Swap(false) {
+		return nil, nil
 	}
-	go func() {
-		defer close(done)
-		var last int64
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-s.steerCh:
-			}
-			msgs, err := s.e.o.Store.Steering(ctx, s.run.ID)
-			if err != nil {
-				return
-			}
-			for _, m := range msgs {
-				if m.ID <= last {
-					continue
-				}
-				s.mu.Lock()
-				s.steering = append(s.steering, m.ID)
-				s.mu.Unlock()
-				if err := o.agent.ExperimentalSteer(ctx, o.session, m.Text); err != nil {
-					s.mu.Lock()
-					s.steering = s.steering[:len(s.steering)-1]
-					s.mu.Unlock()
-					break // no turn is running; the next segment finds the message
-				}
-				last = m.ID
-			}
+	msgs, err := s.e.o.Store.Steering(ctx, s.run.ID)
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range msgs {
+		if m.ID > s.handed {
+			s.handed = m.ID
+			s.steering = append(s.steering, m.ID)
+			texts = append(texts, m.Text)
 		}
-	}()
-	return func() { cancel(); <-done }
+	}
+	return texts, nil
 }
 
 // ended decides what the end of the turn means for the run.
@@ -439,13 +424,28 @@ func (s *segment) ended(ctx context.Context, o *opened, err error) {
 	var by errCancelled
 	switch {
 	case errors.As(err, &by):
+		s.destroy(ctx, o)
 		s.finish(ctx, cancelled(by.by))
 	case err == nil:
 		s.complete(ctx, o)
 	case errors.Is(err, ErrShutdown), errors.Is(err, store.ErrFenced), errors.Is(err, store.ErrClosed), s.isBroken():
 		s.interrupted(ctx, err)
 	default:
+		s.destroy(ctx, o)
 		s.finish(ctx, failedBy(err))
+	}
+}
+
+// destroy ends a session whose turn did not end well, so that its background jobs end and are reported before the run
+// does.
+func (s *segment) destroy(ctx context.Context, o *opened) {
+	if o == nil {
+		return
+	}
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer stop()
+	if err := o.session.Destroy(end); err != nil {
+		s.e.o.Logger.Warn("session not destroyed", "run", s.run.ID, "error", err)
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *segment) terminal(e ending) event.Payload {
 
 // warnUndelivered says in the log that a steering message came too late to be read.
 func (s *segment) warnUndelivered(ctx context.Context) {
-	if !s.steered.Load() {
+	if s.run.Head <= 1 && !s.steered.Load() && s.handed == 0 {
 		return
 	}
 	msgs, err := s.e.o.Store.Steering(ctx, s.run.ID)

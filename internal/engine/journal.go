@@ -42,7 +42,7 @@ type segment struct {
 	steps         int
 	steering      []int64 // ids handed to the harness, in order
 
-	steerCh chan struct{}
+	handed  int64       // the newest of them
 	steered atomic.Bool // a steering message may be there
 }
 
@@ -54,7 +54,7 @@ var (
 func newSegment(e *Engine, run store.Run, plan Plan, fail context.CancelCauseFunc) *segment {
 	return &segment{
 		e: e, run: run, plan: plan, fail: fail, calls: map[string]*callRecord{}, questions: map[string]event.PendingQuestion{},
-		usage: run.Usage, cost: run.Cost, steps: run.Steps, steerCh: make(chan struct{}, 1),
+		usage: run.Usage, cost: run.Cost, steps: run.Steps,
 	}
 }
 
@@ -239,11 +239,5 @@ func (s *segment) checkpoint(_ context.Context, st *harness.ContinueTurnState) e
 // flush commits what is staged and waits for everything before it.
 func (s *segment) flush(ctx context.Context) error { return s.commit(ctx, func(*store.Batch) {}, nil) }
 
-// steerArrived tells the running segment to look for steering messages.
-func (s *segment) steerArrived() {
-	s.steered.Store(true)
-	select {
-	case s.steerCh <- struct{}{}:
-	default:
-	}
-}
+// steerArrived tells the segment that there may be steering messages.
+func (s *segment) steerArrived() { s.steered.Store(true) }

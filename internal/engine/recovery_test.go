@@ -141,6 +141,19 @@ func TestBackgroundJobsEndVisiblyWhenTheRunParks(t *testing.T) {
 	r.finish(run.ID)
 }
 
+func TestACancelledRunReportsTheJobsThatEndWithIt(t *testing.T) {
+	r := newRig(t, nil)
+	run := r.submit(engine.RunRequest{Prompt: script(`[{"tool":"bash","in":{"command":"sleep 1000","run_in_background":true}},{"tool":"bash","in":{"command":"echo going; sleep 1000","timeout_seconds":2000}},{"text":"done"}]`)})
+	r.until(run.ID, has(event.ToolOutputDelta))
+	if _, err := r.engine.Cancel(bg, r.me, run.ID); err != nil {
+		t.Fatal(err)
+	}
+	all := r.finish(run.ID)
+	if p := payload[event.JobCompletedPayload](t, all, event.JobCompleted); p.Status != "killed" {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestAnotherTenantSeesNothing(t *testing.T) {
 	r := newRig(t, nil)
 	run := r.submit(engine.RunRequest{Permissions: asking(tool.ApprovalPolicyAll), Prompt: script(`[{"tool":"bash","in":{"command":"true"}},{"text":"done"}]`)})

@@ -74,7 +74,7 @@ func (r *rig) open() {
 		Store: st, Dispatcher: engine.NewLocalDispatcher(0, nil), Sandbox: local.NewProvider(local.Options{}),
 		Harnesses: map[string]engine.HarnessFactory{"native": func(e engine.SegmentEnv) (harness.Harness, error) {
 			return base.With(func(s *native.Settings) {
-				s.Transcript, s.Artifacts, s.Activation, s.Fault = e.Transcript, e.Artifacts, e.Activation, e.Fault
+				s.Transcript, s.Artifacts, s.Activation, s.Inbox, s.Fault = e.Transcript, e.Artifacts, e.Activation, e.Inbox, e.Fault
 				s.Budget = native.Budget{MaxSteps: e.Plan.MaxSteps, MaxTokens: e.Plan.MaxTokensTotal, MaxCostUSD: e.Plan.MaxCostUSD,
 					Timeout: time.Duration(e.Plan.TimeoutSeconds) * time.Second}
 			}), nil

@@ -212,10 +212,11 @@ func (e *Engine) Steer(ctx context.Context, p Principal, runID, text string) err
 	}
 	e.dispatch(w)
 	e.mu.Lock()
-	seg := e.segments[runID]
-	e.mu.Unlock()
-	if seg != nil {
+	defer e.mu.Unlock()
+	if seg := e.segments[runID]; seg != nil {
 		seg.steerArrived()
+	} else {
+		e.steered[runID] = true
 	}
 	return nil
 }

@@ -313,7 +313,6 @@ func TestAStalledReaderIsCutOffAloneAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	if _, err := fmt.Fprintf(conn, "GET /v1/runs/%s/events HTTP/1.1\r\nHost: localhost\r\n\r\n", id); err != nil {
 		t.Fatal(err)
 	}
