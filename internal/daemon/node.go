@@ -147,7 +147,22 @@ func (n *Node) Start(ctx context.Context) error {
 		return nil
 	}
 	n.started = true
+	if err := keepPrivate(); err != nil {
+		return fmt.Errorf("keep the environment from other processes: %w", err)
+	}
+	n.served.Go(n.sweep)
 	return n.engine.Start(ctx)
+}
+
+// sweep ends what the commands of a killed process left running.
+func (n *Node) sweep() {
+	killed, err := local.Sweep(n.ctx)
+	switch {
+	case err != nil && n.ctx.Err() == nil:
+		n.log.Warn("left-over processes not looked for", "error", err)
+	case killed > 0:
+		n.log.Info("ended left-over processes of an earlier start", "count", killed)
+	}
 }
 
 // Handler is the API as this process uses it: without keys, as engine.Local.
