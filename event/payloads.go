@@ -196,13 +196,15 @@ type RunWaitingForUserPayload struct {
 	DeadlineAt time.Time  `json:"deadline_at"`
 }
 
-// RunResumedPayload: a question was answered or its deadline passed.
+// RunResumedPayload: a question was answered or its deadline passed. Answers maps each question's text to
+// its chosen labels or free text.
 type RunResumedPayload struct {
-	CallID     string    `json:"call_id"`
-	Tool       string    `json:"tool"`
-	AnsweredAt time.Time `json:"answered_at"`
-	AnsweredBy string    `json:"answered_by,omitempty"`
-	TimedOut   bool      `json:"timed_out,omitempty"`
+	CallID     string              `json:"call_id"`
+	Tool       string              `json:"tool"`
+	AnsweredAt time.Time           `json:"answered_at"`
+	AnsweredBy string              `json:"answered_by,omitempty"`
+	TimedOut   bool                `json:"timed_out,omitempty"`
+	Answers    map[string][]string `json:"answers,omitempty"`
 }
 
 // RunCostLimitReachedPayload: the next model call could exceed the run's budget, so it is not made.

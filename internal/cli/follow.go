@@ -366,11 +366,27 @@ func (f *follow) left(ctx context.Context, err error) error {
 	if !errors.Is(err, errDetach) {
 		return err
 	}
-	r, gerr := f.link.GetRun(ctx, f.runID)
+	r, gerr := f.settle(ctx)
 	if gerr != nil {
 		return gerr
 	}
 	f.stream.End(r)
 	f.how(r)
 	return exit(ExitWaiting)
+}
+
+// settle gives a run whose last event says that it waits a moment to come to rest. One that does something else is
+// returned as it is.
+func (f *follow) settle(ctx context.Context) (api.Run, error) {
+	for wait := 5 * time.Millisecond; ; wait *= 2 {
+		r, err := f.link.GetRun(ctx, f.runID)
+		if err != nil || r.Status != "running" || r.LastSeq != f.after || wait > time.Second {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return r, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
 }

@@ -85,7 +85,7 @@ func (t *txn) closeQuestion(r *runState, x *questionRow, status event.QuestionSt
 	}
 	return t.appendFact(r, x.step, event.RunResumedPayload{
 		CallID: x.q.CallID, Tool: x.q.Tool, AnsweredAt: fromNanos(x.answered.Int64), AnsweredBy: by,
-		TimedOut: status == event.QuestionExpired,
+		TimedOut: status == event.QuestionExpired, Answers: answers,
 	})
 }
 

@@ -3,6 +3,8 @@ package render
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/harness-go/harness/event"
@@ -128,7 +130,7 @@ func (s *Stream) Event(ev event.Event) error {
 		if p.TimedOut {
 			s.info("%s", st.Yellow("nobody answered the question in time; the run goes on"))
 		} else {
-			s.info("%s%s", "the question was answered", by(p.AnsweredBy))
+			s.info("%s%s%s", "the question was answered", by(p.AnsweredBy), answers(p.Answers))
 		}
 	case *event.ToolActivatedPayload:
 		s.info("%s", st.Dim("+ tools: "+Line(strings.Join(p.Tools, ", "), 200)))
@@ -144,6 +146,18 @@ func (s *Stream) Event(ev event.Event) error {
 		s.info("%s", st.Dim(fmt.Sprintf("background job %s %s with code %d", Line(p.JobID, 60), Line(p.Status, 20), p.ExitCode)))
 	}
 	return nil
+}
+
+// answers lists the answers to the questions of one call, in the order of the questions' texts.
+func answers(m map[string][]string) string {
+	var all []string
+	for _, q := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, strings.Join(m[q], ", "))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return ": " + Line(strings.Join(all, "; "), 300)
 }
 
 func by(who string) string {
