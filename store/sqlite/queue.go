@@ -162,10 +162,11 @@ func (q *queue) take(buf []*op) (group []*op, more bool) {
 	}
 	q.bytes -= bytes
 	q.release()
-	if rest > 0 {
-		q.signal()
-	} else {
+	if rest == 0 {
 		q.urgent = false
+	}
+	if rest > 0 || q.closed {
+		q.signal() // one signal can stand for several: a close among them must be seen after this group
 	}
 	return group, n > 0 || !q.closed
 }
