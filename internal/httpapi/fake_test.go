@@ -35,7 +35,7 @@ type fakeRuns struct {
 	n         int
 
 	afterEvents func(runID string) // called without the lock, between a read and its return
-	submit       func() error
+	submit      func() error
 }
 
 func newFake() *fakeRuns {
