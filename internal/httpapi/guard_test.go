@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,7 +239,7 @@ func TestBodiesMustBeJSON(t *testing.T) {
 
 // counted counts what is read of it.
 type counted struct {
-	n    int64
+	n    atomic.Int64
 	left int64
 }
 
@@ -248,7 +249,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	}
 	n := int(min(int64(len(p)), c.left))
 	clear(p[:n])
-	c.n += int64(n)
+	c.n.Add(int64(n))
 	c.left -= int64(n)
 	return n, nil
 }
@@ -273,8 +274,8 @@ func TestALargeBodyIsRefusedBeforeItIsReadWhole(t *testing.T) {
 		if p := problemIn(t, res.StatusCode, res.Header.Get("Content-Type"), []byte(data)); p.Code != api.CodeBodyTooLarge {
 			t.Errorf("%s: %+v", name, p)
 		}
-		if body.n > 16<<20 { // what fits into socket buffers; the body is four times that
-			t.Errorf("%s: %d bytes were taken", name, body.n)
+		if body.n.Load() > 16<<20 { // what fits into socket buffers; the body is four times that
+			t.Errorf("%s: %d bytes were taken", name, body.n.Load())
 		}
 	}
 	fits := `{"prompt":"` + strings.Repeat("x", MaxBody-13) + `"}`
