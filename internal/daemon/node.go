@@ -216,7 +216,15 @@ func (n *Node) Close(ctx context.Context) error {
 		}
 		errs = append(errs, n.http.Shutdown(ctx))
 		n.served.Wait()
-		n.closeErr = errors.Join(append(errs, n.store.Close())...)
+		closed := make(chan error, 1)
+		go func() { closed <- n.store.Close() }()
+		select {
+		case err := <-closed:
+			errs = append(errs, err)
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("the store did not close in time: %w", ctx.Err()))
+		}
+		n.closeErr = errors.Join(errs...)
 	})
 	return n.closeErr
 }

@@ -212,6 +212,47 @@ func TestServeAnswersAndStopsWithTheContext(t *testing.T) {
 	}
 }
 
+func TestAStopLeavesARunThatWorksForTheNextStart(t *testing.T) {
+	c := settings(t, "HARNESS_AUTH_DISABLED=true")
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- Serve(ctx, Options{Config: c}, func(net.Addr) { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-done:
+		t.Fatal(err)
+	}
+	tr := LocalTransport(c.StateDir)
+	defer tr.CloseIdleConnections()
+	// The first answer hangs for longer than the test may take.
+	body := strings.NewReader(`{"prompt":"wait @@[{\"hang\":3600,\"text\":\"never\"}]@@"}`)
+	res, err := (&http.Client{Transport: tr}).Post("http://localhost/v1/runs", "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var run api.RunAccepted
+	if err := json.NewDecoder(res.Body).Decode(&run); err != nil || res.StatusCode != http.StatusAccepted {
+		t.Fatalf("%d, %v", res.StatusCode, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	n := open(t, c)
+	r, err := n.engine.Run(t.Context(), engine.Local(), run.RunID)
+	if err != nil || r.Status.Terminal() {
+		t.Fatalf("the run is %s (%s), %v", r.Status, r.Error, err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.engine.Cancel(t.Context(), engine.Local(), run.RunID); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, n, run.RunID, store.StatusCancelled)
+}
+
 func TestServeTellsWhatStandsInItsWay(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/harness-go/harness/internal/config"
@@ -39,14 +40,17 @@ func Serve(ctx context.Context, o Options, ready func(net.Addr)) (err error) {
 		}
 		return err
 	}
-	defer func() {
+	shutdown := sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
 		if cerr := n.Close(ctx); cerr != nil {
 			log.Warn("the shutdown was not clean; open runs are recovered by the next start", "error", cerr)
 		}
 		log.Info("stopped")
-	}()
+	})
+	// Runs are interrupted while open requests still end, so that both fit into the grace.
+	defer context.AfterFunc(ctx, shutdown)()
+	defer shutdown()
 	if err := n.Start(ctx); err != nil {
 		_ = l.Close()
 		return err

@@ -29,7 +29,10 @@ const maxIdlePauses = 10
 // execute is the body of a segment: it reads the run, goes on from where the store says, and ends it, parks it, or
 // leaves it to a later owner.
 func (e *Engine) execute(ctx context.Context, w store.Wake) {
-	run, err := e.take(ctx, w)
+	// A cancel that comes now must not keep the run from being read: nobody else would end it.
+	read, stop := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	run, err := e.take(read, w)
+	stop()
 	if err != nil {
 		e.o.Logger.Error("segment: run not readable", "run", w.RunID, "error", err)
 		return
@@ -86,12 +89,20 @@ func (e *Engine) take(ctx context.Context, w store.Wake) (store.Run, error) {
 func (s *segment) drive(ctx context.Context) {
 	if s.run.Head > 1 {
 		if err := s.fold(ctx); err != nil {
+			if ctx.Err() != nil {
+				s.ended(ctx, nil, err)
+				return
+			}
 			s.interrupted(ctx, err)
 			return
 		}
 	}
 	box, err := s.e.o.Sandbox.CreateSession(ctx, sandbox.CreateOptions{SessionID: s.run.ConversationID, Root: s.plan.Workspace})
 	if err != nil {
+		if ctx.Err() != nil { // a cancel or a shutdown, not a fault of the sandbox
+			s.ended(ctx, nil, err)
+			return
+		}
 		s.finish(ctx, failed(event.ReasonInternal, fmt.Errorf("sandbox: %w", err)))
 		return
 	}
