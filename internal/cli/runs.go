@@ -17,8 +17,7 @@ import (
 )
 
 func (a *app) runsCommand() *cobra.Command {
-	cmd := group("runs", "List, show, follow and steer runs", "run-list")
-	cmd.Aliases = nil
+	cmd := group("runs", "List, show, follow and steer runs")
 	cmd.AddCommand(a.runsList(), a.runsShow(), a.runsWatch(), a.runsCancel(), a.runsSteer(), a.runsContinue())
 	return cmd
 }
