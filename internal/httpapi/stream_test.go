@@ -302,7 +302,7 @@ func TestEverySubscriberReadsTheSameCompleteLog(t *testing.T) {
 
 func TestAStalledReaderIsCutOffAloneAndComesBack(t *testing.T) {
 	f := newFake()
-	s, err := New(Options{Runs: f, AuthDisabled: true, Limits: Limits{Stall: 200 * time.Millisecond}})
+	s, err := New(Options{Runs: f, AuthDisabled: true, Limits: Limits{Stall: 3 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
