@@ -119,7 +119,7 @@ func (a *sessionArtifacts) prepare() error {
 	return nil
 }
 
-var artifactIDRE = regexp.MustCompile(`^art_[a-z2-7]{26}$`)
+var artifactIDRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^art_[a-z2-7]{26}$`) })
 
 // Create starts an artifact.
 func (a *sessionArtifacts) Create(ctx context.Context, _ string) (ArtifactWriter, error) {
@@ -143,7 +143,7 @@ func (a *sessionArtifacts) Open(ctx context.Context, id string) (ArtifactReader,
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	if !artifactIDRE.MatchString(id) {
+	if !artifactIDRE().MatchString(id) {
 		return nil, fmt.Errorf("artifact %q: %w", id, fs.ErrNotExist)
 	}
 	f, err := a.store.root.Open(filepath.Join(a.dir, id))

@@ -49,7 +49,7 @@ const (
 )
 
 var (
-	idRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	idRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	// laterHarnesses are adapters that the project names and has not built yet.
 	laterHarnesses = []string{"claude-code", "claude-managed", "codex", "gemini", "opencode", "goose", "claude-agent-acp", "codex-acp"}
 )
@@ -113,8 +113,8 @@ func checkText(r RunRequest) error {
 		return invalid("prompt", "has %d bytes; at most %d are taken", len(r.Prompt), maxPromptBytes)
 	case len(r.SystemPrompt) > maxPromptBytes:
 		return invalid("system_prompt", "has %d bytes; at most %d are taken", len(r.SystemPrompt), maxPromptBytes)
-	case r.ConversationID != "" && !idRE.MatchString(r.ConversationID):
-		return invalid("conversation_id", "must match %s", idRE)
+	case r.ConversationID != "" && (len(r.ConversationID) > 128 || !idRE.MatchString(r.ConversationID)):
+		return invalid("conversation_id", "must match %s and have at most 128 characters", idRE)
 	case len(r.AllowedTools) > maxListEntries:
 		return invalid("allowed_tools", "has more than %d entries", maxListEntries)
 	case len(r.DeniedTools) > maxListEntries:
