@@ -126,3 +126,25 @@ type CallWarning struct {
 	Details string          `json:"details,omitempty"`
 	Message string          `json:"message,omitempty"`
 }
+
+// MarshalJSON writes the members that belong to the type, the required ones also when they are empty.
+func (w CallWarning) MarshalJSON() ([]byte, error) {
+	switch w.Type {
+	case CallWarningUnsupportedSetting:
+		return json.Marshal(struct {
+			Type    CallWarningType `json:"type"`
+			Setting string          `json:"setting"`
+			Details string          `json:"details,omitempty"`
+		}{w.Type, w.Setting, w.Details})
+	case CallWarningUnsupportedTool:
+		return json.Marshal(struct {
+			Type    CallWarningType `json:"type"`
+			Tool    string          `json:"tool"`
+			Details string          `json:"details,omitempty"`
+		}{w.Type, w.Tool, w.Details})
+	}
+	return json.Marshal(struct {
+		Type    CallWarningType `json:"type"`
+		Message string          `json:"message"`
+	}{w.Type, w.Message})
+}
