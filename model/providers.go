@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +55,10 @@ type ProviderConfig struct {
 	PromptCacheKey bool `json:"prompt_cache_key,omitempty"`
 	// IdleTimeout ends a stream that says nothing. 0 means the wire's default.
 	IdleTimeout time.Duration `json:"-"`
+	// Proxy chooses an HTTP proxy for the provider's calls. nil means none; the environment is not read.
+	Proxy func(*http.Request) (*url.URL, error) `json:"-"`
+	// Wrap, when set, stands between the provider's client and the network, for recording and replay.
+	Wrap func(http.RoundTripper) http.RoundTripper `json:"-"`
 }
 
 // Factory makes the Model of a provider.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 
@@ -28,6 +29,12 @@ type Env struct {
 	Versions  Versions
 	// Activator finds and activates deferred tools.
 	Activator Activator
+	// Memory keeps notes beyond a call. Nil: there is none.
+	Memory Memory
+	// Skills lists and loads skills. Nil: there are none.
+	Skills Skills
+	// Context tells and changes how full the model's context is. Nil: the session's harness cannot tell.
+	Context Context
 	// Fault is called at named points, for crash tests: "call.before" after the start record, "call.after" before the
 	// result record. Nil: never.
 	Fault func(point string)
@@ -97,6 +104,88 @@ type Todos interface {
 type Versions interface {
 	Seen(path string) (version string, ok bool)
 	See(path, version string)
+}
+
+// MemoryScope says how long a note lives and who shares it. The zero value is MemoryRun.
+type MemoryScope string
+
+// The scopes of notes: one run, all runs of its conversation, all runs of its agent id within the tenant.
+const (
+	MemoryRun          MemoryScope = "run"
+	MemoryConversation MemoryScope = "conversation"
+	MemoryAgent        MemoryScope = "agent"
+)
+
+// The bounds of a Memory, per scope. A Set beyond them is an error that names the bound.
+const (
+	MaxMemoryKeyBytes   = 256
+	MaxMemoryValueBytes = 64 << 10
+	MaxMemoryKeys       = 256
+)
+
+// ErrNoMemoryScope is wrapped by the error of a scope that the session does not have, such as MemoryAgent of a run
+// without an agent id.
+var ErrNoMemoryScope = errors.New("this memory scope is not available")
+
+// Memory is a key-value store for notes of a model. It is safe for concurrent use. Keys are in order.
+type Memory interface {
+	Get(ctx context.Context, scope MemoryScope, key string) (value string, ok bool, err error)
+	Set(ctx context.Context, scope MemoryScope, key, value string) error
+	Delete(ctx context.Context, scope MemoryScope, key string) (existed bool, err error)
+	List(ctx context.Context, scope MemoryScope) (keys []string, err error)
+}
+
+// Skill is what is listed of a skill.
+type Skill struct {
+	Name         string
+	Description  string
+	ArgumentHint string
+	// Source is the file that it stands in.
+	Source string
+	// Unavailable says why it cannot be run here. Empty: it can.
+	Unavailable string
+}
+
+// Skills finds skills.
+type Skills interface {
+	// List returns the skills in the order of their names.
+	List(ctx context.Context) ([]Skill, error)
+	// Load returns a skill's instructions with its arguments filled in. An unknown name is fs.ErrNotExist; any other
+	// error is text for the model.
+	Load(ctx context.Context, name, arguments string) (instructions string, err error)
+}
+
+// ContextStatus tells how full the model's context is.
+type ContextStatus struct {
+	Messages int `json:"message_count"`
+	// Tokens is what the next request is taken to hold. Estimated: no provider's count is its base.
+	Tokens    int64 `json:"estimated_tokens"`
+	Estimated bool  `json:"estimated"`
+	// Window is the model's context window in tokens, 0 when it is not known.
+	Window int64 `json:"context_window,omitempty"`
+	// Pressure is Tokens over Window, 0 when the window is not known.
+	Pressure float64 `json:"context_pressure"`
+	// Compactions counts those of the session.
+	Compactions int `json:"compactions"`
+}
+
+// CompactMode says how a history is made shorter.
+type CompactMode string
+
+// The modes: old tool outputs are cut out; older messages become a summary of the model; first the one and, where that
+// is not enough, the other.
+const (
+	CompactStrip     CompactMode = "strip"
+	CompactSummarize CompactMode = "summarize"
+	CompactHybrid    CompactMode = "hybrid"
+)
+
+// Context is a session's view of its context.
+type Context interface {
+	Status() ContextStatus
+	// RequestCompaction asks for a compaction before the next model call. keepLast is how many of the newest messages
+	// stay as they are, at least 2; 0 is the default.
+	RequestCompaction(ctx context.Context, mode CompactMode, keepLast int) error
 }
 
 // Activator finds deferred tools and makes them callable.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/internal/permit"
 )
@@ -122,6 +123,8 @@ type Result struct {
 	Artifact  string // id of the full output
 	Diff      string // unified diff of what changed
 	Details   json.RawMessage
+	// Files go to the model beside Output: images, where its wire takes them.
+	Files []ai.FilePart
 	// Seen are the versions of the files that the call read or wrote, by display path.
 	Seen map[string]string
 	// Facts are further events, reported after the result.

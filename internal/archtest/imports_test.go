@@ -38,6 +38,7 @@ var layers = [][]string{
 	{"sandbox"},
 	{"model/scripted"},
 	{"model/wire/chat"},
+	{"model/wire/transport"},
 	{"model/wire/sse", "model/modeltest"},
 	{"model"},
 	{"event"},

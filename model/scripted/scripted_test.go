@@ -22,6 +22,7 @@ import (
 	"github.com/harness-go/harness/model/modeltest"
 	"github.com/harness-go/harness/model/scripted"
 	"github.com/harness-go/harness/model/wire/chat"
+	"github.com/harness-go/harness/model/wire/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +40,7 @@ func server(t testing.TB, o scripted.ServerOptions) (*httptest.Server, *scripted
 
 func client(t testing.TB, url string) *chat.Client {
 	t.Helper()
-	c, err := chat.New(chat.Config{Provider: scripted.Provider, BaseURL: url})
+	c, err := chat.New(chat.Config{Config: transport.Config{Provider: scripted.Provider, BaseURL: url}})
 	if err != nil {
 		t.Fatal(err)
 	}

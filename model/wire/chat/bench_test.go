@@ -12,6 +12,7 @@ import (
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/modeltest"
 	"github.com/harness-go/harness/model/wire/chat"
+	"github.com/harness-go/harness/model/wire/transport"
 )
 
 func textStream(n int) []byte {
@@ -53,7 +54,7 @@ func BenchmarkDecode40kArgumentDeltas(b *testing.B) { benchmarkDecode(b, argsStr
 func BenchmarkStream10kTextDeltas(b *testing.B) {
 	stream := textStream(10_000)
 	s := serve(b, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(stream) }))
-	c := newClient(b, chat.Config{BaseURL: s.URL})
+	c := newClient(b, chat.Config{Config: transport.Config{BaseURL: s.URL}})
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, err := range c.Stream(context.Background(), modeltest.Ask("hi")) {
@@ -70,7 +71,7 @@ func BenchmarkSend8MBResult(b *testing.B) {
 		_, _ = bytes.NewBuffer(nil).ReadFrom(r.Body)
 		_, _ = w.Write(textStream(1))
 	}))
-	c := newClient(b, chat.Config{BaseURL: s.URL})
+	c := newClient(b, chat.Config{Config: transport.Config{BaseURL: s.URL}})
 	req := modeltest.Ask("hi")
 	req.Messages = append(req.Messages,
 		ai.Message{Role: ai.RoleAssistant, Content: []ai.Part{ai.ToolCallPart{ToolCallID: "c", ToolName: "read", Input: "{}"}}},

@@ -20,6 +20,7 @@ import (
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/modeltest"
 	"github.com/harness-go/harness/model/wire/chat"
+	"github.com/harness-go/harness/model/wire/transport"
 )
 
 const key = "sk-a-key-that-must-stay-secret"
@@ -64,7 +65,7 @@ func TestHTTPErrorsAreTyped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := http.Header{"X-Request-Id": {"req-7"}}
-			err := ask(t, chat.Config{Provider: "p", BaseURL: "http://host", HTTPClient: answering(c.status, h, c.body)})
+			err := ask(t, chat.Config{Config: transport.Config{Provider: "p", BaseURL: "http://host", HTTPClient: answering(c.status, h, c.body)}})
 			e, ok := model.AsError(err)
 			if !ok {
 				t.Fatalf("error %v has no kind", err)
@@ -78,7 +79,7 @@ func TestHTTPErrorsAreTyped(t *testing.T) {
 }
 
 func TestErrorTextsAreBounded(t *testing.T) {
-	err := ask(t, chat.Config{BaseURL: "http://host", HTTPClient: answering(400, nil, strings.Repeat("ä", 1<<20))})
+	err := ask(t, chat.Config{Config: transport.Config{BaseURL: "http://host", HTTPClient: answering(400, nil, strings.Repeat("ä", 1<<20))}})
 	e, _ := model.AsError(err)
 	if e == nil || len(e.Message) > 1010 || !strings.HasSuffix(e.Message, "ä…") {
 		t.Errorf("message of %d bytes", len(err.Error()))
@@ -103,7 +104,7 @@ func TestRetryAfterIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // the clock of the bubble begins with the year 2000
 				h := http.Header{c.header: {c.value}}
-				e, _ := model.AsError(ask(t, chat.Config{BaseURL: "http://host", HTTPClient: answering(429, h, "")}))
+				e, _ := model.AsError(ask(t, chat.Config{Config: transport.Config{BaseURL: "http://host", HTTPClient: answering(429, h, "")}}))
 				if e == nil || e.RetryAfter != c.want {
 					t.Errorf("got %+v, want a wait of %s", e, c.want)
 				}
@@ -122,7 +123,7 @@ func TestTheKeyIsInNoError(t *testing.T) {
 			return nil, errors.New("dial: " + r.Header.Get("Authorization"))
 		})},
 	} {
-		err := ask(t, chat.Config{BaseURL: "http://host", APIKey: model.NewSecret(key), HTTPClient: c})
+		err := ask(t, chat.Config{Config: transport.Config{BaseURL: "http://host", APIKey: model.NewSecret(key), HTTPClient: c}})
 		e, ok := model.AsError(err)
 		if !ok {
 			t.Fatalf("%s: error %v has no kind", name, err)
@@ -131,7 +132,7 @@ func TestTheKeyIsInNoError(t *testing.T) {
 			t.Errorf("%s: the error holds the key: %s", name, s)
 		}
 	}
-	broken := ask(t, chat.Config{BaseURL: "http://host", APIKey: model.NewSecret(key + "\n"), HTTPClient: answering(200, nil, "")})
+	broken := ask(t, chat.Config{Config: transport.Config{BaseURL: "http://host", APIKey: model.NewSecret(key + "\n"), HTTPClient: answering(200, nil, "")}})
 	if e, ok := model.AsError(broken); !ok || e.Kind != model.ErrAuth || strings.Contains(fmt.Sprintf("%+v", e), key) {
 		t.Errorf("a key with a line break: %+v", broken)
 	}
@@ -139,7 +140,7 @@ func TestTheKeyIsInNoError(t *testing.T) {
 
 func TestTheKeyGoesIntoItsHeader(t *testing.T) {
 	for _, c := range []struct{ header, want string }{{"", "Authorization: Bearer " + key}, {"api-key", "Api-Key: " + key}} {
-		r, err := sent(t, chat.Config{APIKey: model.NewSecret(key), KeyHeader: c.header, Headers: map[string]string{"X-Title": "t"}}, modeltest.Ask("hi"))
+		r, err := sent(t, chat.Config{Config: transport.Config{APIKey: model.NewSecret(key), KeyHeader: c.header, Headers: map[string]string{"X-Title": "t"}}}, modeltest.Ask("hi"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +164,7 @@ func TestTheKeyNeverLeavesTheConfiguredHost(t *testing.T) {
 		first := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/chat/completions", status)
 		}))
-		err := ask(t, chat.Config{BaseURL: first.URL, APIKey: model.NewSecret(key)})
+		err := ask(t, chat.Config{Config: transport.Config{BaseURL: first.URL, APIKey: model.NewSecret(key)}})
 		if e, ok := model.AsError(err); !ok || e.Kind != model.ErrProtocol || !strings.Contains(e.Message, "another host") {
 			t.Errorf("%d: error %v", status, err)
 		}
@@ -187,11 +188,11 @@ func TestRedirectsOnTheSameHostKeepTheCall(t *testing.T) {
 			_, _ = io.WriteString(w, stream(choice(`{"content":"ok"}`, "stop")))
 		}
 	}))
-	if err := ask(t, chat.Config{BaseURL: s.URL + "/old"}); err != nil {
+	if err := ask(t, chat.Config{Config: transport.Config{BaseURL: s.URL + "/old"}}); err != nil {
 		t.Errorf("308 on the same host: %v", err)
 	}
 	for _, path := range []string{"/get", "/loop"} {
-		if e, ok := model.AsError(ask(t, chat.Config{BaseURL: s.URL + path})); !ok || e.Kind != model.ErrProtocol {
+		if e, ok := model.AsError(ask(t, chat.Config{Config: transport.Config{BaseURL: s.URL + path}})); !ok || e.Kind != model.ErrProtocol {
 			t.Errorf("%s: %v", path, e)
 		}
 	}
@@ -208,7 +209,7 @@ func TestTheEnvironmentIsNotRead(t *testing.T) {
 		header.Store(r.Header)
 		_, _ = io.WriteString(w, stream(choice(`{"content":"ok"}`, "stop")))
 	}))
-	if err := ask(t, chat.Config{BaseURL: s.URL}); err != nil {
+	if err := ask(t, chat.Config{Config: transport.Config{BaseURL: s.URL}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := header.Load().(http.Header).Get("Authorization"); got != "" {
@@ -226,7 +227,7 @@ func TestTheProxyIsTheOneConfigured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ask(t, chat.Config{BaseURL: "http://model.invalid/v1", Proxy: http.ProxyURL(u)}); err != nil {
+	if err := ask(t, chat.Config{Config: transport.Config{BaseURL: "http://model.invalid/v1", Proxy: http.ProxyURL(u)}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := asked.Load(); got != "http://model.invalid/v1/chat/completions" {
@@ -242,7 +243,7 @@ func TestTheEndpoint(t *testing.T) {
 		"http://h/a%2Fb":                       "/a%2Fb/chat/completions",
 	} {
 		r := &recorder{}
-		if err := ask(t, chat.Config{BaseURL: base, HTTPClient: &http.Client{Transport: r}}); err != nil {
+		if err := ask(t, chat.Config{Config: transport.Config{BaseURL: base, HTTPClient: &http.Client{Transport: r}}}); err != nil {
 			t.Fatal(err)
 		}
 		if r.path != want {
@@ -254,17 +255,17 @@ func TestTheEndpoint(t *testing.T) {
 func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 	for want, c := range map[string]chat.Config{
 		"BaseURL is empty":      {},
-		"use http://":           {BaseURL: "ftp://h"},
-		"user or password":      {BaseURL: "http://u:" + key + "@h"},
-		"not a URL":             {BaseURL: "http://h\x7f" + key},
-		"fragment":              {BaseURL: "http://h/#x"},
-		"MaxTokensField":        {BaseURL: "http://h", MaxTokensField: "tokens"},
-		"negative":              {BaseURL: "http://h", IdleTimeout: -1},
-		"KeyHeader":             {BaseURL: "http://h", KeyHeader: "a b"},
-		"Content-Type is":       {BaseURL: "http://h", Headers: map[string]string{"content-type": "x"}},
-		"X-Key is managed":      {BaseURL: "http://h", KeyHeader: "x-key", Headers: map[string]string{"X-KEY": "x"}},
-		"not both":              {BaseURL: "http://h", HTTPClient: &http.Client{}, Proxy: http.ProxyFromEnvironment},
-		"value of header X-A h": {BaseURL: "http://h", Headers: map[string]string{"X-A": "b\nc"}},
+		"use http://":           {Config: transport.Config{BaseURL: "ftp://h"}},
+		"user or password":      {Config: transport.Config{BaseURL: "http://u:" + key + "@h"}},
+		"not a URL":             {Config: transport.Config{BaseURL: "http://h\x7f" + key}},
+		"fragment":              {Config: transport.Config{BaseURL: "http://h/#x"}},
+		"MaxTokensField":        {Config: transport.Config{BaseURL: "http://h"}, MaxTokensField: "tokens"},
+		"negative":              {Config: transport.Config{BaseURL: "http://h", IdleTimeout: -1}},
+		"KeyHeader":             {Config: transport.Config{BaseURL: "http://h", KeyHeader: "a b"}},
+		"Content-Type is":       {Config: transport.Config{BaseURL: "http://h", Headers: map[string]string{"content-type": "x"}}},
+		"X-Key is managed":      {Config: transport.Config{BaseURL: "http://h", KeyHeader: "x-key", Headers: map[string]string{"X-KEY": "x"}}},
+		"not both":              {Config: transport.Config{BaseURL: "http://h", HTTPClient: &http.Client{}, Proxy: http.ProxyFromEnvironment}},
+		"value of header X-A h": {Config: transport.Config{BaseURL: "http://h", Headers: map[string]string{"X-A": "b\nc"}}},
 	} {
 		_, err := chat.New(c)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), key) {
@@ -286,12 +287,12 @@ func trickle(events ...string) *http.Client {
 func TestAStreamThatSaysNothingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		err := ask(t, chat.Config{BaseURL: "http://h", HTTPClient: trickle(choice(`{"content":"a"}`, ""))})
+		err := ask(t, chat.Config{Config: transport.Config{BaseURL: "http://h", HTTPClient: trickle(choice(`{"content":"a"}`, ""))}})
 		e, ok := model.AsError(err)
 		if !ok || e.Kind != model.ErrIdle || e.RequestID != "req-1" || !e.Retryable() {
 			t.Fatalf("error %+v", err)
 		}
-		if d := time.Since(begin); d != chat.DefaultIdleTimeout {
+		if d := time.Since(begin); d != transport.DefaultIdleTimeout {
 			t.Errorf("after %s", d)
 		}
 	})
@@ -304,7 +305,7 @@ func TestHeadersThatDoNotComeEndTheCall(t *testing.T) {
 			return nil, r.Context().Err()
 		})}
 		begin := time.Now()
-		err := ask(t, chat.Config{BaseURL: "http://h", HTTPClient: silent, ResponseHeaderTimeout: time.Minute})
+		err := ask(t, chat.Config{Config: transport.Config{BaseURL: "http://h", HTTPClient: silent, ResponseHeaderTimeout: time.Minute}})
 		if e, ok := model.AsError(err); !ok || e.Kind != model.ErrIdle || time.Since(begin) != time.Minute {
 			t.Errorf("error %v after %s", err, time.Since(begin))
 		}
@@ -325,7 +326,7 @@ func TestASteadyStreamHasNoTotalTimeout(t *testing.T) {
 			}()
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: pr}, nil
 		})}
-		if err := ask(t, chat.Config{BaseURL: "http://h", HTTPClient: steady}); err != nil {
+		if err := ask(t, chat.Config{Config: transport.Config{BaseURL: "http://h", HTTPClient: steady}}); err != nil {
 			t.Errorf("half an hour of steady deltas: %v", err)
 		}
 	})
@@ -333,7 +334,7 @@ func TestASteadyStreamHasNoTotalTimeout(t *testing.T) {
 
 func TestASlowReaderIsNotAnIdleServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, chat.Config{BaseURL: "http://h", HTTPClient: answering(200, nil, stream(choice(`{"content":"a"}`, ""), choice(`{}`, "stop")))})
+		c := newClient(t, chat.Config{Config: transport.Config{BaseURL: "http://h", HTTPClient: answering(200, nil, stream(choice(`{"content":"a"}`, ""), choice(`{}`, "stop")))}})
 		for _, err := range c.Stream(t.Context(), modeltest.Ask("hi")) {
 			if err != nil {
 				t.Fatal(err)
@@ -346,7 +347,7 @@ func TestASlowReaderIsNotAnIdleServer(t *testing.T) {
 func TestAServerThatHoldsTheEndOpenDoesNotHoldTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		if err := ask(t, chat.Config{BaseURL: "http://h", HTTPClient: trickle(choice(`{"content":"a"}`, "stop"), "[DONE]")}); err != nil {
+		if err := ask(t, chat.Config{Config: transport.Config{BaseURL: "http://h", HTTPClient: trickle(choice(`{"content":"a"}`, "stop"), "[DONE]")}}); err != nil {
 			t.Fatal(err)
 		}
 		if d := time.Since(begin); d > time.Second {
@@ -364,7 +365,7 @@ func TestLeavingTheLoopClosesTheConnection(t *testing.T) {
 		close(gone)
 	}))
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	c := newClient(t, chat.Config{BaseURL: s.URL})
+	c := newClient(t, chat.Config{Config: transport.Config{BaseURL: s.URL}})
 	for _, err := range c.Stream(t.Context(), modeltest.Ask("hi")) {
 		if err != nil {
 			t.Fatal(err)
@@ -388,7 +389,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 	s.Start()
 	t.Cleanup(s.Close)
-	c := newClient(t, chat.Config{BaseURL: s.URL})
+	c := newClient(t, chat.Config{Config: transport.Config{BaseURL: s.URL}})
 	for range 5 {
 		if a := modeltest.Collect(t.Context(), c, modeltest.Ask("hi")); a.Err != nil {
 			t.Fatal(a.Err)
@@ -401,7 +402,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 
 func TestAnswersAreBounded(t *testing.T) {
 	long := stream(choice(`{"content":"`+strings.Repeat("x", 5000)+`"}`, "stop"))
-	for name, c := range map[string]chat.Config{"event": {MaxEvent: 1000}, "answer": {MaxAnswer: 1000}} {
+	for name, c := range map[string]chat.Config{"event": {Config: transport.Config{MaxEvent: 1000}}, "answer": {Config: transport.Config{MaxAnswer: 1000}}} {
 		for _, body := range []string{long, `{"choices":[{"message":{"content":"` + strings.Repeat("x", 5000) + `"},"finish_reason":"stop"}]}`} {
 			c.BaseURL, c.HTTPClient = "http://h", answering(200, nil, body)
 			if e, ok := model.AsError(ask(t, c)); !ok || e.Kind != model.ErrProtocol || !strings.Contains(e.Message, "bound") {
@@ -417,7 +418,7 @@ func TestAStreamIsRangedOverOnce(t *testing.T) {
 		calls.Add(1)
 		return answerWith(200, nil, stream(choice(`{"content":"a"}`, "stop"))), nil
 	})}
-	seq := newClient(t, chat.Config{BaseURL: "http://h", HTTPClient: h}).Stream(t.Context(), modeltest.Ask("hi"))
+	seq := newClient(t, chat.Config{Config: transport.Config{BaseURL: "http://h", HTTPClient: h}}).Stream(t.Context(), modeltest.Ask("hi"))
 	if calls.Load() != 0 {
 		t.Error("the call was made before anybody ranged over the stream")
 	}
@@ -435,7 +436,7 @@ func TestAStreamIsRangedOverOnce(t *testing.T) {
 func TestNobodyListensIsAConnectionError(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
-	if e, ok := model.AsError(ask(t, chat.Config{BaseURL: s.URL})); !ok || e.Kind != model.ErrConnection || !e.Retryable() {
+	if e, ok := model.AsError(ask(t, chat.Config{Config: transport.Config{BaseURL: s.URL}})); !ok || e.Kind != model.ErrConnection || !e.Retryable() {
 		t.Errorf("error %v", e)
 	}
 }

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/wire/sse"
+	"github.com/harness-go/harness/model/wire/transport"
 )
 
 // maxCalls bounds the tool calls of one answer.
@@ -49,59 +49,14 @@ func newDecoder(requested string, emit func(model.Part) error) *decoder {
 }
 
 // read decodes the whole answer: events, or one JSON object from a server that does not stream.
-func (c *Client) read(src io.Reader, d *decoder) error {
-	in := bufio.NewReaderSize(src, 4<<10)
-	plain, err := startsWithJSON(in)
-	switch {
-	case errors.Is(err, io.EOF):
-		return errIncomplete
-	case err != nil:
-		return err
-	case plain:
-		return readObject(in, c.cfg.MaxEvent, d)
-	}
-	return readEvents(sse.NewReader(in, c.cfg.MaxEvent), d)
-}
-
-// startsWithJSON looks at the first byte that is not blank. No line of an event stream begins with a brace or a
-// bracket, so the body tells more reliably what it is than its content type does.
-func startsWithJSON(in *bufio.Reader) (bool, error) {
-	for {
-		b, err := in.Peek(1)
-		if err != nil {
-			return false, err
-		}
-		switch b[0] {
-		case ' ', '\t', '\r', '\n':
-			_, _ = in.Discard(1) // it was peeked
-		case '{', '[':
-			return true, nil
-		case '<':
-			return false, protocolErrorf("the server answered with an HTML page; check the base URL")
-		default:
-			return false, nil
-		}
-	}
-}
-
-func readObject(in io.Reader, limit int, d *decoder) error {
-	body, err := io.ReadAll(io.LimitReader(in, int64(limit)+1))
-	if err != nil {
-		return err
-	}
-	if len(body) > limit {
-		return errTooLarge
-	}
-	if e := parseErrorBody(body); e != nil && body[0] == '[' {
-		return e
-	}
-	if !json.Valid(body) {
-		return errIncomplete
-	}
-	if err := d.feed(body, ""); err != nil {
-		return err
-	}
-	return d.end()
+func read(src io.Reader, maxEvent int, d *decoder) error {
+	return transport.Read(src, maxEvent, func(events *sse.Reader) error { return readEvents(events, d) },
+		func(body []byte) error {
+			if err := d.feed(body, ""); err != nil {
+				return err
+			}
+			return d.end()
+		})
 }
 
 func readEvents(events *sse.Reader, d *decoder) error {
@@ -109,25 +64,24 @@ func readEvents(events *sse.Reader, d *decoder) error {
 		ev, err := events.Next()
 		if err != nil {
 			// The answer is whole once its reason came; what breaks after that costs at most the usage.
-			if d.finish != "" && !errors.Is(err, errStopped) {
+			if d.finish != "" {
 				return d.end()
 			}
 			if errors.Is(err, io.EOF) {
-				return errIncomplete
+				return transport.ErrIncomplete
 			}
 			return err
 		}
 		data := bytes.TrimSpace(ev.Data)
 		if string(data) == "[DONE]" {
 			if d.finish == "" {
-				return errIncomplete
+				return transport.ErrIncomplete
 			}
 			return d.end()
 		}
 		if err := d.feed(data, ev.Name); err != nil {
-			var bad *protocolError
-			if ev.Cut && errors.As(err, &bad) {
-				return errIncomplete
+			if ev.Cut && transport.IsProtocol(err) {
+				return transport.ErrIncomplete
 			}
 			return err
 		}
@@ -142,9 +96,9 @@ func (d *decoder) feed(data []byte, event string) error {
 	if data[0] != '{' {
 		switch event {
 		case "error":
-			return &apiError{Message: string(data)}
+			return &transport.APIError{Message: string(data)}
 		case "", "message":
-			return protocolErrorf("an event of the stream is not a JSON object")
+			return transport.Protocolf("an event of the stream is not a JSON object")
 		}
 		return nil
 	}
@@ -154,13 +108,13 @@ func (d *decoder) feed(data []byte, event string) error {
 	d.reset()
 	c := &d.chunk
 	if err := json.Unmarshal(data, c); err != nil {
-		return protocolErrorf("an event of the stream cannot be read: %v", err)
+		return transport.Protocolf("an event of the stream cannot be read: %v", err)
 	}
-	if e := parseError(c.Error); e != nil {
+	if e := transport.ParseError(c.Error); e != nil {
 		return e
 	}
 	if len(c.Choices) == 0 && (event == "error" || c.Type == "error" || c.Object == "error" || (c.Message != "" && c.Code != "")) {
-		return &apiError{Message: string(c.Message), Code: string(c.Code), Type: flatType(c)}
+		return &transport.APIError{Message: string(c.Message), Code: string(c.Code), Type: flatType(c)}
 	}
 	if d.id == "" {
 		d.id = string(c.ID)
@@ -207,7 +161,7 @@ func (d *decoder) choice(c *choice) error {
 		}
 	}
 	if c.FinishReason == "error" {
-		return &apiError{Message: "the server ended the answer with an error", Type: "error"}
+		return &transport.APIError{Message: "the server ended the answer with an error", Type: "error"}
 	}
 	if c.FinishReason != "" {
 		d.finish = string(c.FinishReason)
@@ -297,7 +251,7 @@ func (d *decoder) slot(f *fragment) (int, error) {
 		}
 	}
 	if len(d.calls) == maxCalls {
-		return 0, protocolErrorf("the answer holds more than %d tool calls", maxCalls)
+		return 0, transport.Protocolf("the answer holds more than %d tool calls", maxCalls)
 	}
 	n := len(d.calls)
 	d.calls = append(d.calls, &call{})
@@ -310,7 +264,7 @@ func (d *decoder) slot(f *fragment) (int, error) {
 // end emits the whole items in the order of the answer and then the finish.
 func (d *decoder) end() error {
 	if d.finish == "" {
-		return errIncomplete
+		return transport.ErrIncomplete
 	}
 	finish := FinishReason(d.finish, len(d.calls) > 0)
 	items := []func() error{d.endReasoning, d.endText}
@@ -349,7 +303,7 @@ func (d *decoder) endReasoning() error {
 	}
 	item, err := marshal(raw)
 	if err != nil {
-		return protocolErrorf("the reasoning cannot be kept: %v", err)
+		return transport.Protocolf("the reasoning cannot be kept: %v", err)
 	}
 	return d.emit(model.Part{Kind: model.PartContent, Content: ai.ReasoningPart{Text: text, Raw: d.raw(item)}})
 }
@@ -371,7 +325,7 @@ func (d *decoder) endCalls(cut bool) error {
 		if c.extra != nil {
 			item, err := marshal(map[string]json.RawMessage{"extra_content": c.extra})
 			if err != nil {
-				return protocolErrorf("a tool call cannot be kept: %v", err)
+				return transport.Protocolf("a tool call cannot be kept: %v", err)
 			}
 			p.Raw = d.raw(item)
 		}

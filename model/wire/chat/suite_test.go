@@ -11,6 +11,7 @@ import (
 	"github.com/harness-go/harness/model/modeltest"
 	"github.com/harness-go/harness/model/scripted"
 	"github.com/harness-go/harness/model/wire/chat"
+	"github.com/harness-go/harness/model/wire/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,6 +45,6 @@ func modelServer(t testing.TB) *httptest.Server {
 
 func TestChatWirePassesTheSuite(t *testing.T) {
 	modeltest.Run(t, func(t testing.TB, c modeltest.Config) model.Model {
-		return newClient(t, chat.Config{BaseURL: modelServer(t).URL + "/v1", IdleTimeout: c.IdleTimeout})
+		return newClient(t, chat.Config{Config: transport.Config{BaseURL: modelServer(t).URL + "/v1", IdleTimeout: c.IdleTimeout}})
 	})
 }

@@ -4,29 +4,30 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/harness-go/harness/model/wire/transport"
 )
 
 // chunk is one event of a stream, and also the whole answer of a server that does not stream: the two differ in
 // choice.Delta and choice.Message alone.
 type chunk struct {
-	ID      looseString     `json:"id"`
-	Model   looseString     `json:"model"`
+	ID      transport.Loose `json:"id"`
+	Model   transport.Loose `json:"model"`
 	Choices []choice        `json:"choices"`
 	Usage   json.RawMessage `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 	// The flat form of an error.
-	Type    looseString `json:"type"`
-	Object  looseString `json:"object"`
-	Message looseString `json:"message"`
-	Code    looseString `json:"code"`
+	Type    transport.Loose `json:"type"`
+	Object  transport.Loose `json:"object"`
+	Message transport.Loose `json:"message"`
+	Code    transport.Loose `json:"code"`
 }
 
 type choice struct {
-	Index        int         `json:"index"`
-	Delta        delta       `json:"delta"`
-	Message      delta       `json:"message"`
-	FinishReason looseString `json:"finish_reason"`
+	Index        int             `json:"index"`
+	Delta        delta           `json:"delta"`
+	Message      delta           `json:"message"`
+	FinishReason transport.Loose `json:"finish_reason"`
 }
 
 type delta struct {
@@ -40,31 +41,14 @@ type delta struct {
 
 // fragment is a piece of a tool call.
 type fragment struct {
-	Index    *int        `json:"index"`
-	ID       looseString `json:"id"`
+	Index    *int            `json:"index"`
+	ID       transport.Loose `json:"id"`
 	Function struct {
-		Name      looseString `json:"name"`
-		Arguments looseArgs   `json:"arguments"`
+		Name      transport.Loose `json:"name"`
+		Arguments looseArgs       `json:"arguments"`
 	} `json:"function"`
 	// ExtraContent is what some servers want back with the call (a signature of its reasoning).
 	ExtraContent json.RawMessage `json:"extra_content"`
-}
-
-// looseString takes a string, or a number or boolean as its text. Anything else is "".
-type looseString string
-
-func (s *looseString) UnmarshalJSON(b []byte) error {
-	switch {
-	case len(b) == 0 || b[0] == '{' || b[0] == '[' || string(b) == "null":
-		*s = ""
-	case b[0] == '"':
-		v, err := unquote(b)
-		*s = looseString(v)
-		return err
-	default:
-		*s = looseString(b)
-	}
-	return nil
 }
 
 // looseText takes a string or the text parts of an array. Anything else is "".
@@ -75,13 +59,13 @@ func (s *looseText) UnmarshalJSON(b []byte) error {
 	switch {
 	case len(b) == 0:
 	case b[0] == '"':
-		v, err := unquote(b)
+		v, err := transport.Unquote(b)
 		*s = looseText(v)
 		return err
 	case b[0] == '[':
 		var parts []struct {
-			Type string      `json:"type"`
-			Text looseString `json:"text"`
+			Type string          `json:"type"`
+			Text transport.Loose `json:"text"`
 		}
 		if json.Unmarshal(b, &parts) != nil {
 			return nil
@@ -105,21 +89,11 @@ func (s *looseArgs) UnmarshalJSON(b []byte) error {
 	case len(b) == 0 || string(b) == "null":
 		*s = ""
 	case b[0] == '"':
-		v, err := unquote(b)
+		v, err := transport.Unquote(b)
 		*s = looseArgs(v)
 		return err
 	default:
 		*s = looseArgs(bytes.ToValidUTF8(b, []byte("\uFFFD")))
 	}
 	return nil
-}
-
-// unquote decodes a JSON string. Text without escapes, the common case, is copied as it is.
-func unquote(b []byte) (string, error) {
-	if inner := b[1 : len(b)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner), nil
-	}
-	var s string
-	err := json.Unmarshal(b, &s)
-	return s, err
 }

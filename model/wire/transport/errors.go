@@ -1,8 +1,6 @@
-package chat
+package transport
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -115,8 +113,8 @@ func (c *Client) statusError(x *exchange, resp *http.Response, id string) error 
 	if err != nil && x.caller.Err() != nil {
 		return x.caller.Err()
 	}
-	var said apiError
-	if e := parseErrorBody(body); e != nil {
+	var said APIError
+	if e := ParseErrorBody(body); e != nil {
 		said = *e
 	} else {
 		said.Message = plainText(body)
@@ -146,7 +144,7 @@ func (c *Client) answerError(x *exchange, err error, id string) error {
 	if errors.Is(err, errStopped) {
 		return err
 	}
-	var said *apiError
+	var said *APIError
 	var bad *protocolError
 	var e *model.Error
 	switch {
@@ -158,9 +156,9 @@ func (c *Client) answerError(x *exchange, err error, id string) error {
 		}
 	case errors.As(err, &bad):
 		e = c.fail(model.ErrProtocol, bad.text, nil)
-	case errors.Is(err, errTooLarge), errors.Is(err, sse.ErrTooLarge):
+	case errors.Is(err, ErrTooLarge), errors.Is(err, sse.ErrTooLarge):
 		e = c.fail(model.ErrProtocol, "the answer is larger than the bound", err)
-	case errors.Is(err, errIncomplete):
+	case errors.Is(err, ErrIncomplete):
 		e = c.fail(model.ErrIncomplete, err.Error(), nil)
 	default:
 		w := c.waitError(x)
@@ -173,136 +171,4 @@ func (c *Client) answerError(x *exchange, err error, id string) error {
 	}
 	e.RequestID = c.cleanWord(id)
 	return e
-}
-
-// errIncomplete ends an answer that stopped without a finish reason.
-var errIncomplete = errors.New("the answer ended without a finish reason")
-
-type protocolError struct{ text string }
-
-func (e *protocolError) Error() string { return e.text }
-
-func protocolErrorf(format string, args ...any) error {
-	return &protocolError{fmt.Sprintf(format, args...)}
-}
-
-// apiError is an error object of a server, in any of the shapes that occur.
-type apiError struct {
-	Message string
-	Type    string
-	Code    string
-}
-
-func (e *apiError) Error() string { return e.Message }
-
-func (e *apiError) name() string {
-	if e.Code != "" {
-		return e.Code
-	}
-	return e.Type
-}
-
-// status is the HTTP status that the code stands for, 0 when it is none.
-func (e *apiError) status() int {
-	if n, err := strconv.Atoi(e.Code); err == nil && n >= 400 && n <= 599 {
-		return n
-	}
-	return 0
-}
-
-// kind judges an error that came inside an answer, where no HTTP status tells. What is not recognised counts as a
-// fault of the server: the request itself was accepted.
-func (e *apiError) kind() model.ErrorKind {
-	if model.SaysContextLength(e.name(), e.Message) {
-		return model.ErrContextLength
-	}
-	if s := e.status(); s != 0 {
-		return model.KindOfStatus(s)
-	}
-	name := strings.ToLower(e.Code + " " + e.Type)
-	for _, k := range []struct {
-		words []string
-		kind  model.ErrorKind
-	}{
-		{[]string{"rate_limit", "too_many_requests", "insufficient_quota", "resource_exhausted"}, model.ErrRateLimit},
-		{[]string{"overloaded", "unavailable"}, model.ErrOverloaded},
-		{[]string{"authentication", "permission", "invalid_api_key", "unauthorized"}, model.ErrAuth},
-		{[]string{"invalid_request", "invalid_argument", "not_found", "badrequest", "bad_request"}, model.ErrInvalidRequest},
-	} {
-		for _, w := range k.words {
-			if strings.Contains(name, w) {
-				return k.kind
-			}
-		}
-	}
-	return model.ErrServer
-}
-
-// parseErrorBody reads {"error": {…}}, {"error": "…"}, the flat form, {"detail": …} and an array of one of these. It
-// returns nil for anything else.
-func parseErrorBody(body []byte) *apiError {
-	body = bytes.TrimSpace(body)
-	if len(body) > 0 && body[0] == '[' {
-		var list []json.RawMessage
-		if json.Unmarshal(body, &list) != nil || len(list) == 0 {
-			return nil
-		}
-		body = list[0]
-	}
-	var w struct {
-		Error  json.RawMessage `json:"error"`
-		Detail json.RawMessage `json:"detail"`
-	}
-	if json.Unmarshal(body, &w) != nil {
-		return nil
-	}
-	if e := parseError(w.Error); e != nil {
-		return e
-	}
-	if e := parseError(body); e != nil && e.Message != "" {
-		return e
-	}
-	if len(w.Detail) > 0 {
-		var s string
-		if json.Unmarshal(w.Detail, &s) != nil {
-			s = string(w.Detail)
-		}
-		return &apiError{Message: s}
-	}
-	return nil
-}
-
-// parseError reads one error value: an object with message, type and code of any scalar kind, or a string.
-func parseError(raw json.RawMessage) *apiError {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
-	if raw[0] != '{' {
-		var s string
-		if json.Unmarshal(raw, &s) != nil {
-			s = string(raw)
-		}
-		return &apiError{Message: s}
-	}
-	var w struct {
-		Message, Type, Code, Status looseString
-	}
-	if json.Unmarshal(raw, &w) != nil {
-		return nil
-	}
-	e := &apiError{Message: string(w.Message), Type: string(w.Type), Code: string(w.Code)}
-	if e.Type == "" {
-		e.Type = string(w.Status)
-	}
-	return e
-}
-
-// plainText makes something readable of an error body that is not JSON.
-func plainText(body []byte) string {
-	s := strings.TrimSpace(string(body))
-	if strings.HasPrefix(s, "<") {
-		return "the server answered with an HTML page; check the base URL"
-	}
-	return s
 }
