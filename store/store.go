@@ -1,5 +1,5 @@
 // Package store is the persistence seam of the daemon: runs, their event log, approvals, questions, transcripts,
-// API keys.
+// notes, API keys.
 //
 // It owns no run logic. Its promises, which storetest holds for every implementation:
 //
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/harness-go/harness/event"
+	"github.com/harness-go/harness/tool"
 )
 
 // Errors that callers branch on.
@@ -29,6 +30,8 @@ var (
 	ErrIdempotencyMismatch = errors.New("idempotency key was used with another request body")
 	// ErrBadCursor: the cursor is not one that this list returned.
 	ErrBadCursor = errors.New("cursor is not one of this list")
+	// ErrMemoryBound: a note is larger, or they are more, than a scope may hold.
+	ErrMemoryBound = errors.New("memory is full")
 	// ErrLocked: another process holds the store.
 	ErrLocked = errors.New("the state directory is in use by another process")
 	// ErrClosed: the store was closed.
@@ -221,9 +224,27 @@ type TranscriptItem struct {
 	Data  json.RawMessage
 }
 
+// SteerKind says what a steering message is. The zero value is SteerPrompt.
+type SteerKind string
+
+// The kinds of steering messages. Text holds the words of a SteerPrompt, and for the others the JSON of the command.
+const (
+	SteerPrompt  SteerKind = ""
+	SteerTodos   SteerKind = "todos"
+	SteerCompact SteerKind = "compact"
+)
+
+// SteerInput is what Steer stores.
+type SteerInput struct {
+	Kind SteerKind
+	Text string
+	By   string
+}
+
 // SteerMessage is a message that a person added to an active run.
 type SteerMessage struct {
 	ID   int64
+	Kind SteerKind
 	Text string
 	By   string
 }
@@ -267,8 +288,8 @@ type Store interface {
 	// ExpireDue expires approvals and questions whose time has come, at most limit of them, and returns the runs to
 	// wake and the time of the next deadline (zero: none).
 	ExpireDue(ctx context.Context, limit int) (wakes []Wake, next time.Time, err error)
-	// Steer stores a message for an active run. A parked run is leased in the same commit.
-	Steer(ctx context.Context, tenantID, runID, text, by string) (Wake, error)
+	// Steer stores a message for an active run. A parked run is leased in the same commit. An unknown kind is an error.
+	Steer(ctx context.Context, tenantID, runID string, m SteerInput) (Wake, error)
 	// Steering lists undelivered messages in order.
 	Steering(ctx context.Context, runID string) ([]SteerMessage, error)
 	// RequestCancel sets the cancel flag. A queued or parked run is leased in the same commit, so that its owner
@@ -301,6 +322,18 @@ type Store interface {
 	Transcript(ctx context.Context, tenantID, conversationID string, after int64) ([]TranscriptItem, error)
 	// LastRun is the newest run of a conversation.
 	LastRun(ctx context.Context, tenantID, conversationID string) (Run, error)
+
+	// MemoryGet reads a note. A note belongs to a tenant, a scope of tool.MemoryScope and the id of what the scope names:
+	// a run, a conversation or an agent. The store knows nothing of these ids but that they are not empty.
+	MemoryGet(ctx context.Context, tenantID string, scope tool.MemoryScope, scopeID, key string) (value string, ok bool, err error)
+	// MemorySet writes a note, or replaces it. One beyond the bounds tool.MaxMemoryKeyBytes, MaxMemoryValueBytes or, for a
+	// new key, MaxMemoryKeys of the scope id is refused with an error that wraps ErrMemoryBound and names the bound; two
+	// writes at once cannot pass it together.
+	MemorySet(ctx context.Context, tenantID string, scope tool.MemoryScope, scopeID, key, value string) error
+	// MemoryDelete removes a note and reports whether it was there.
+	MemoryDelete(ctx context.Context, tenantID string, scope tool.MemoryScope, scopeID, key string) (existed bool, err error)
+	// MemoryList lists the keys in the order of their bytes.
+	MemoryList(ctx context.Context, tenantID string, scope tool.MemoryScope, scopeID string) (keys []string, err error)
 
 	PutKey(ctx context.Context, k Key) error
 	KeyByHash(ctx context.Context, hash [32]byte) (Key, error)

@@ -200,7 +200,7 @@ func (e *Engine) Steer(ctx context.Context, p Principal, runID, text string) err
 	if r.Status.Terminal() {
 		return conflict("run_not_active", "run %s is %s: continue it instead", runID, r.Status)
 	}
-	w, err := e.o.Store.Steer(ctx, p.TenantID, runID, text, p.Identity())
+	w, err := e.o.Store.Steer(ctx, p.TenantID, runID, store.SteerInput{Text: text, By: p.Identity()})
 	var c *event.ConflictError
 	switch {
 	case errors.As(err, &c):

@@ -9,8 +9,13 @@ import (
 )
 
 // Steer stores a message for an active run. See store.Store. A run that has ended is an *event.ConflictError.
-func (s *Store) Steer(ctx context.Context, tenantID, runID, text, by string) (store.Wake, error) {
-	return do(ctx, s.w, "steer", len(text), func(t *txn) (store.Wake, error) {
+func (s *Store) Steer(ctx context.Context, tenantID, runID string, m store.SteerInput) (store.Wake, error) {
+	switch m.Kind {
+	case store.SteerPrompt, store.SteerTodos, store.SteerCompact:
+	default:
+		return store.Wake{}, fmt.Errorf("run %s: steering message of unknown kind %q", runID, clip(string(m.Kind)))
+	}
+	return do(ctx, s.w, "steer", len(m.Text), func(t *txn) (store.Wake, error) {
 		r, err := t.visible(tenantID, runID)
 		if err != nil {
 			return store.Wake{}, err
@@ -18,8 +23,8 @@ func (s *Store) Steer(ctx context.Context, tenantID, runID, text, by string) (st
 		if r.status.Terminal() {
 			return store.Wake{}, &event.ConflictError{What: "run " + runID, Status: string(r.status)}
 		}
-		if err := t.exec(`INSERT INTO steering (run, text, by, at, delivered) VALUES (?, ?, ?, ?, 0)`,
-			r.key, text, by, nanos(t.now)); err != nil {
+		if err := t.exec(`INSERT INTO steering (run, kind, text, by, at, delivered) VALUES (?, ?, ?, ?, ?, 0)`,
+			r.key, string(m.Kind), m.Text, m.By, nanos(t.now)); err != nil {
 			return store.Wake{}, err
 		}
 		return t.wakeParked(r)
@@ -29,10 +34,10 @@ func (s *Store) Steer(ctx context.Context, tenantID, runID, text, by string) (st
 // Steering lists undelivered messages in order.
 func (s *Store) Steering(ctx context.Context, runID string) ([]store.SteerMessage, error) {
 	var list []store.SteerMessage
-	err := s.readers.rows(ctx, `SELECT id, text, by FROM steering
+	err := s.readers.rows(ctx, `SELECT id, kind, text, by FROM steering
 		WHERE run = (SELECT id FROM runs WHERE run_id = ?) AND delivered = 0 ORDER BY id`, []any{runID}, func(sc scanner) error {
 		var m store.SteerMessage
-		err := sc.Scan(&m.ID, &m.Text, &m.By)
+		err := sc.Scan(&m.ID, &m.Kind, &m.Text, &m.By)
 		list = append(list, m)
 		return err
 	})

@@ -77,7 +77,7 @@ var logTests = []test{
 		e.is(err, store.ErrNotFound)
 		_, _, err = e.RequestCancel(e.ctx, tenant, "run_none", "me")
 		e.is(err, store.ErrNotFound)
-		_, err = e.Steer(e.ctx, tenant, "run_none", "x", "me")
+		_, err = e.Steer(e.ctx, tenant, "run_none", store.SteerInput{Text: "x", By: "me"})
 		e.is(err, store.ErrNotFound)
 		_, err = e.LastRun(e.ctx, tenant, "cv_none")
 		e.is(err, store.ErrNotFound)

@@ -176,7 +176,7 @@ func (m *model) park(*rapid.T) {
 
 func (m *model) steer(*rapid.T) {
 	if r := m.pick(func(r *modelRun) bool { return !r.Status.Terminal() }); r != nil {
-		w, err := m.e.Steer(m.e.ctx, m.tenant, r.ID, "x", "me")
+		w, err := m.e.Steer(m.e.ctx, m.tenant, r.ID, store.SteerInput{Text: "x", By: "me"})
 		m.ok(err)
 		r.steered++
 		m.leased(m.parkedOrNil(r), w)

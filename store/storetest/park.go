@@ -58,7 +58,7 @@ var parkTests = []test{
 		}
 		_, err = e.submit(store.Batch{RunID: r.ID, Epoch: 1, SettleQuestions: []string{q.ID}})
 		e.ok(err)
-		w, err := e.Steer(e.ctx, tenant, r.ID, "also do this", "alice")
+		w, err := e.Steer(e.ctx, tenant, r.ID, store.SteerInput{Text: "also do this", By: "alice"})
 		e.ok(err)
 		e.asleep(w)
 		if park() {
@@ -96,10 +96,10 @@ var parkTests = []test{
 		r := e.leased()
 		e.ask(r)
 		e.park(r, store.StatusWaitingForApproval)
-		w, err := e.Steer(e.ctx, tenant, r.ID, "one", "alice")
+		w, err := e.Steer(e.ctx, tenant, r.ID, store.SteerInput{Text: "one", By: "alice"})
 		e.ok(err)
 		r = e.woken(r, w)
-		w, err = e.Steer(e.ctx, tenant, r.ID, "two", "bob")
+		w, err = e.Steer(e.ctx, tenant, r.ID, store.SteerInput{Text: "two", By: "bob"})
 		e.ok(err)
 		e.asleep(w)
 		msgs, err := e.Steering(e.ctx, r.ID)
@@ -116,21 +116,42 @@ var parkTests = []test{
 		if msgs, err = e.Steering(e.ctx, r.ID); err != nil || len(msgs) != 1 {
 			e.Fatalf("after reopening: %+v, %v", msgs, err)
 		}
-		_, err = e.Steer(e.ctx, "tn_2", r.ID, "x", "eve")
+		_, err = e.Steer(e.ctx, "tn_2", r.ID, store.SteerInput{Text: "x", By: "eve"})
 		e.is(err, store.ErrNotFound)
 		e.finish(r, store.StatusCompleted)
-		_, err = e.Steer(e.ctx, tenant, r.ID, "too late", "alice")
+		_, err = e.Steer(e.ctx, tenant, r.ID, store.SteerInput{Text: "too late", By: "alice"})
 		e.conflict(err, "completed")
 	}},
 	{"a message for a queued run waits for its owner", func(e *env) {
 		first, queued := e.create("cv_a").Run, e.create("cv_a").Run
-		w, err := e.Steer(e.ctx, tenant, queued.ID, "x", "alice")
+		w, err := e.Steer(e.ctx, tenant, queued.ID, store.SteerInput{Text: "x", By: "alice"})
 		e.ok(err)
 		e.asleep(w)
 		w = e.finish(first, store.StatusCompleted)
 		e.woken(queued, w)
 		if msgs, err := e.Steering(e.ctx, queued.ID); err != nil || len(msgs) != 1 {
 			e.Fatalf("messages %+v, %v", msgs, err)
+		}
+	}},
+	{"a message keeps its kind, and one of an unknown kind is refused", func(e *env) {
+		r := e.leased()
+		kinds := []store.SteerKind{store.SteerPrompt, store.SteerTodos, store.SteerCompact}
+		for _, kind := range kinds {
+			_, err := e.Steer(e.ctx, tenant, r.ID, store.SteerInput{Kind: kind, Text: `{"a":1}`, By: "alice"})
+			e.ok(err)
+		}
+		if _, err := e.Steer(e.ctx, tenant, r.ID, store.SteerInput{Kind: "dance", Text: "x", By: "alice"}); err == nil {
+			e.Fatal("an unknown kind was taken")
+		}
+		msgs, err := e.Steering(e.ctx, r.ID)
+		e.ok(err)
+		for i, m := range msgs {
+			if m.Kind != kinds[i] || m.Text != `{"a":1}` || m.By != "alice" {
+				e.Errorf("message %d is %+v", i, m)
+			}
+		}
+		if len(msgs) != len(kinds) {
+			e.Fatalf("%d messages", len(msgs))
 		}
 	}},
 	{"what waits survives a restart and is answered then", func(e *env) {

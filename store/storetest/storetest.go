@@ -28,7 +28,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"log", logTests}, {"lease", leaseTests}, {"batch", batchTests}, {"approval", approvalTests}, {"question", questionTests},
 		{"park", parkTests}, {"deadline", deadlineTests}, {"list", listTests}, {"key", keyTests}, {"reopen", reopenTests},
-		{"model", modelTests},
+		{"memory", memoryTests}, {"model", modelTests},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
