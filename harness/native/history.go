@@ -18,7 +18,9 @@ func (h *history) upTo(items []Item) []ai.Message {
 	for ; h.at < len(items); h.at++ {
 		switch it := items[h.at]; it.Kind {
 		case KindPrompt, KindSteer:
-			h.msgs = append(h.msgs, *it.Message)
+			if it.Message != nil {
+				h.msgs = append(h.msgs, *it.Message)
+			}
 		case KindAnswer:
 			h.msgs = append(h.msgs, *it.Message)
 			if calls := it.Message.ToolCalls(); len(calls) > 0 {

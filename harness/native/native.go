@@ -31,10 +31,14 @@ const HarnessID = "native"
 
 // Target is one provider's model that a turn can use.
 type Target struct {
-	Model           model.Model
-	Provider        string
-	ModelID         string
+	Model    model.Model
+	Provider string
+	ModelID  string
+	// MaxOutputTokens bounds one answer. 0: the provider's own bound, which is not known here.
 	MaxOutputTokens int
+	// ContextWindow is how many tokens prompt and answer may have together. 0: not known, and nothing is compacted
+	// before the provider refuses.
+	ContextWindow int64
 	// Cost prices one call. Nil: the model has no price.
 	Cost           func(ai.Usage) (usd float64, status event.CostStatus)
 	PricingVersion string
@@ -65,8 +69,18 @@ type Settings struct {
 	Artifacts tool.Artifacts
 	// Inbox returns messages that were left for the session, each once. It is asked before each model call, when the
 	// turn waits and before it ends, so that no message that came before is missed. Nil: there is none.
-	Inbox  func(ctx context.Context) ([]string, error)
+	Inbox  func(ctx context.Context) ([]Message, error)
 	Budget Budget
+	// Pool is the budget that this session shares with others. Nil: it shares none.
+	Pool *Pool
+	// Compaction says when a long history is made shorter.
+	Compaction Compaction
+	// NoInstructionFiles leaves AGENTS.md and CLAUDE.md of the workspace unread.
+	NoInstructionFiles bool
+	// Memory keeps the model's notes. Nil: there is none.
+	Memory tool.Memory
+	// Skills are what the skill tool finds. Nil: there are none.
+	Skills tool.Skills
 	// SystemPrompt replaces the default one when not empty; instructions of the turn are appended to either.
 	SystemPrompt    string
 	ReasoningEffort string

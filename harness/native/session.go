@@ -148,6 +148,10 @@ func (s *session) restore(items []Item) {
 			}
 		case KindTodos:
 			s.todos.Set(it.Todos)
+		case KindSteer:
+			if it.Message == nil && it.Compact == nil {
+				s.todos.Set(it.Todos)
+			}
 		}
 	}
 	if s.own != nil {
@@ -235,6 +239,7 @@ func (s *session) env(step int, callID, toolName string) tool.Env {
 			s.emit(step, event.ToolOutputDeltaPayload{CallID: callID, Tool: toolName, StreamIndex: stream, Content: chunk})
 		},
 		Artifacts: s.h.set.Artifacts, Jobs: s.jobs, Todos: s.todos, Versions: s.versions,
+		Memory: s.h.set.Memory, Skills: s.h.set.Skills,
 		Activator: tool.NewActivator(s.h.tools, s.h.set.Activation, s.opts.SessionID, s.mayActivate),
 		Panic: func(name string, value any, stack []byte) {
 			s.h.set.Logger.Error("tool panicked", "tool", name, "call", callID, "panic", fmt.Sprint(value), "stack", string(stack))

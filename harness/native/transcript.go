@@ -59,8 +59,10 @@ type Item struct {
 	Error     string            `json:"error,omitempty"` // of a result, or why an attempt failed
 	Seen      map[string]string `json:"seen,omitempty"`
 
-	Todos     []event.Todo `json:"todos,omitempty"`
-	Activated []string     `json:"activated,omitempty"`
+	Todos []event.Todo `json:"todos,omitempty"`
+	// Compact is a request for a compaction, of a steer item.
+	Compact   *CompactRequest `json:"compact,omitempty"`
+	Activated []string        `json:"activated,omitempty"`
 
 	// encoded is the item's JSON, between its making and its place in the transcript's digest.
 	encoded json.RawMessage

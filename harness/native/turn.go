@@ -339,30 +339,58 @@ func (t *turn) catchUp() {
 // takeSteering moves submitted messages into the transcript and reports whether there were any. The last look of a
 // turn refuses further messages when there are none.
 func (t *turn) takeSteering(step int, last bool) (bool, error) {
+	take := func() (list []Message) {
+		for _, text := range t.steer {
+			list = append(list, Message{Text: text})
+		}
+		t.steer = nil
+		return list
+	}
 	t.mu.Lock()
-	texts := t.steer
-	t.steer = nil
+	list := take()
 	t.mu.Unlock()
 	if inbox := t.s.h.set.Inbox; inbox != nil {
 		more, err := inbox(t.ctx)
 		if err != nil {
 			return false, err
 		}
-		texts = append(texts, more...)
+		list = append(list, more...)
 	}
 	t.mu.Lock()
-	texts = append(texts, t.steer...)
-	t.steer = nil
-	t.closed = t.closed || last && len(texts) == 0
+	list = append(list, take()...)
+	t.closed = t.closed || last && len(list) == 0
 	t.mu.Unlock()
-	for _, text := range texts {
-		msg := ai.UserMessage(text)
-		if err := t.append(Item{Kind: KindSteer, Step: step, Message: &msg}); err != nil {
+	for _, m := range list {
+		if err := t.receiveMessage(step, m); err != nil {
 			return false, err
 		}
-		t.s.emit(step, event.SteeringReceivedPayload{Message: text})
 	}
-	return len(texts) > 0, nil
+	return len(list) > 0, nil
+}
+
+// receiveMessage records one message with its fact.
+func (t *turn) receiveMessage(step int, m Message) error {
+	it := Item{Kind: KindSteer, Step: step}
+	switch {
+	case m.Todos != nil:
+		it.Todos = *m.Todos
+		if err := t.append(it); err != nil {
+			return err
+		}
+		t.s.todos.Set(it.Todos)
+		t.s.emit(step, event.TodosUpdatedPayload{Todos: t.s.todos.Get()})
+	case m.Compact != nil:
+		it.Compact = m.Compact
+		return t.append(it)
+	default:
+		msg := ai.UserMessage(m.Text)
+		it.Message = &msg
+		if err := t.append(it); err != nil {
+			return err
+		}
+		t.s.emit(step, event.SteeringReceivedPayload{Message: m.Text})
+	}
+	return nil
 }
 
 // append adds items to the transcript, with the working time. What happened is recorded also when the turn was

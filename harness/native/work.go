@@ -74,7 +74,7 @@ func lastAnswer(items []Item) (answer, bool) {
 	}
 	a := answer{item: items[at-1], results: resultsAfter(tail)}
 	for i := range tail {
-		a.steered = a.steered || tail[i].Kind == KindSteer
+		a.steered = a.steered || tail[i].Kind == KindSteer && tail[i].Message != nil
 	}
 	return a, true
 }

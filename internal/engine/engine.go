@@ -37,7 +37,7 @@ type SegmentEnv struct {
 	Artifacts  tool.Artifacts
 	Activation *tool.ActivationTracker
 	// Inbox returns the messages that people sent to the run, each once.
-	Inbox func(ctx context.Context) ([]string, error)
+	Inbox func(ctx context.Context) ([]native.Message, error)
 	Fault func(point string)
 }
 

@@ -406,7 +406,7 @@ func (s *segment) arrived(ctx context.Context) (bool, error) {
 
 // inbox hands the run's steering messages to the harness, each once in this segment. The store is asked only when
 // there may be some.
-func (s *segment) inbox(ctx context.Context) ([]string, error) {
+func (s *segment) inbox(ctx context.Context) ([]native.Message, error) {
 	if !s.steered.Swap(false) {
 		return nil, nil
 	}
@@ -414,17 +414,17 @@ func (s *segment) inbox(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var texts []string
+	var list []native.Message
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range msgs {
 		if m.ID > s.handed {
 			s.handed = m.ID
 			s.steering = append(s.steering, m.ID)
-			texts = append(texts, m.Text)
+			list = append(list, native.Message{Text: m.Text})
 		}
 	}
-	return texts, nil
+	return list, nil
 }
 
 // ended decides what the end of the turn means for the run.
