@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/harness-go/harness/model"
 )
@@ -28,6 +29,9 @@ type APIError struct {
 	Message string
 	Type    string
 	Code    string
+	// Reason and RetryAfter come from the details that Google's services send. RetryAfter is 0 where none is said.
+	Reason     string
+	RetryAfter time.Duration
 }
 
 func (e *APIError) Error() string { return e.Message }
@@ -52,6 +56,9 @@ func (e *APIError) status() int {
 func (e *APIError) kind() model.ErrorKind {
 	if model.SaysContextLength(e.name(), e.Message) {
 		return model.ErrContextLength
+	}
+	if e.badKey() {
+		return model.ErrAuth
 	}
 	if s := e.status(); s != 0 {
 		return model.KindOfStatus(s)
@@ -124,6 +131,7 @@ func ParseError(raw json.RawMessage) *APIError {
 	}
 	var w struct {
 		Message, Type, Code, Status Loose
+		Details                     json.RawMessage
 	}
 	if json.Unmarshal(raw, &w) != nil {
 		return nil
@@ -132,6 +140,7 @@ func ParseError(raw json.RawMessage) *APIError {
 	if e.Type == "" {
 		e.Type = string(w.Status)
 	}
+	e.readDetails(w.Details)
 	return e
 }
 

@@ -21,6 +21,7 @@ const (
 	maxErrorBody    = 64 << 10
 	maxErrorMessage = 1000
 	maxWord         = 200 // of a code or a request id
+	maxRetryAfter   = 365 * 24 * time.Hour
 )
 
 // clean makes a server's text fit for an error: one line of valid UTF-8, bounded, without our key.
@@ -79,7 +80,7 @@ func span(s string, unit time.Duration) (time.Duration, bool) {
 	if err != nil || math.IsNaN(f) || f < 0 {
 		return 0, false
 	}
-	return time.Duration(min(f, float64(365*24*time.Hour/unit)) * float64(unit)), true
+	return time.Duration(min(f, float64(maxRetryAfter/unit)) * float64(unit)), true
 }
 
 // waitError tells why a wait for the server ended, if it was not the server: the caller's own end comes first, then
@@ -128,6 +129,12 @@ func (c *Client) statusError(x *exchange, resp *http.Response, id string) error 
 		RequestID:  c.cleanWord(id),
 		RetryAfter: retryAfter(resp.Header, c.now()),
 	}
+	if e.RetryAfter == 0 {
+		e.RetryAfter = said.RetryAfter
+	}
+	if e.Kind == model.ErrInvalidRequest && said.badKey() {
+		e.Kind = model.ErrAuth
+	}
 	if e.Kind == model.ErrInvalidRequest || e.Kind == model.ErrServer {
 		if model.SaysContextLength(said.name(), said.Message) {
 			e.Kind = model.ErrContextLength
@@ -150,7 +157,7 @@ func (c *Client) answerError(x *exchange, err error, id string) error {
 	switch {
 	case errors.As(err, &said):
 		e = c.fail(said.kind(), said.Message, nil)
-		e.Code, e.Status = c.cleanWord(said.name()), said.status()
+		e.Code, e.Status, e.RetryAfter = c.cleanWord(said.name()), said.status(), said.RetryAfter
 		if e.Message == "" {
 			e.Message = "the server sent an error without a message"
 		}
