@@ -17,7 +17,7 @@ const (
 	opOverhead = 512 // what an operation counts beside its payloads
 	// lingerTime is how long a batch that nobody waits for may lie in the queue, so that what follows it shares its
 	// commit. Readers see it that much later.
-	lingerTime = time.Millisecond
+	lingerTime = 3 * time.Millisecond
 )
 
 // op is one write on its way through the writer.

@@ -42,6 +42,7 @@ type Client struct {
 	cfg Config
 	*transport.Client
 	endpoint string
+	tools    transport.Tools
 }
 
 var _ model.Model = (*Client)(nil)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/transport"
 )
 
 type requestJSON struct {
 	Model               string          `json:"model"`
 	Messages            []any           `json:"messages"`
-	Tools               []toolJSON      `json:"tools,omitempty"`
 	ToolChoice          string          `json:"tool_choice,omitempty"`
 	MaxTokens           int             `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int             `json:"max_completion_tokens,omitempty"`
@@ -68,19 +68,11 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 	if c.cfg.PromptCacheKey {
 		r.PromptCacheKey = req.SessionID
 	}
-	for _, t := range req.Tools {
-		schema := t.Schema
-		if len(schema) == 0 {
-			schema = anyObject
-		}
-		if !json.Valid(schema) {
-			return nil, fmt.Errorf("the schema of tool %q is not JSON", t.Name)
-		}
-		r.Tools = append(r.Tools, toolJSON{
-			Type: "function", Function: functionJSON{Name: t.Name, Description: t.Description, Parameters: schema},
-		})
+	tools, err := c.tools.JSON(req.Tools, encodeTools)
+	if err != nil {
+		return nil, err
 	}
-	if len(r.Tools) > 0 {
+	if len(req.Tools) > 0 {
 		switch req.ToolChoice {
 		case "", model.ToolChoiceNone, model.ToolChoiceRequired:
 			r.ToolChoice = string(req.ToolChoice)
@@ -108,7 +100,26 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 		}
 		r.Messages = append(r.Messages, v)
 	}
-	return marshal(r)
+	body, err := marshal(r)
+	if err != nil || len(req.Tools) == 0 {
+		return body, err
+	}
+	return transport.WithMember(body, "tools", tools), nil
+}
+
+func encodeTools(tools []model.Tool) ([]byte, error) {
+	list := make([]toolJSON, len(tools))
+	for i, t := range tools {
+		schema := t.Schema
+		if len(schema) == 0 {
+			schema = anyObject
+		}
+		if !json.Valid(schema) {
+			return nil, fmt.Errorf("the schema of tool %q is not JSON", t.Name)
+		}
+		list[i] = toolJSON{Type: "function", Function: functionJSON{Name: t.Name, Description: t.Description, Parameters: schema}}
+	}
+	return marshal(list)
 }
 
 // marshal writes JSON without the escapes that are for HTML, which models would see as noise in code.
