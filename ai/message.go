@@ -162,6 +162,25 @@ func ErrorTextResult(text string) ToolResultOutput {
 	return ToolResultOutput{Type: OutputErrorText, Value: jsonString(text), text: decoded(text)}
 }
 
+// ContentResult returns an output of a text and files. Wires that cannot carry files in a result send them beside it.
+func ContentResult(text string, files ...FilePart) ToolResultOutput {
+	parts := make([]json.RawMessage, 0, 1+len(files))
+	for _, p := range append([]Part{TextPart{Text: text}}, asParts(files)...) {
+		b, _ := MarshalPart(p) // texts and bytes always marshal
+		parts = append(parts, b)
+	}
+	value, _ := plainJSON(parts)
+	return ToolResultOutput{Type: OutputContent, Value: value}
+}
+
+func asParts(files []FilePart) []Part {
+	parts := make([]Part, len(files))
+	for i, f := range files {
+		parts[i] = f
+	}
+	return parts
+}
+
 // decoded is a text that its JSON gives back. What is not UTF-8 comes back changed.
 func decoded(text string) *string {
 	if !utf8.ValidString(text) {
