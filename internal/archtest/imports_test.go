@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"sandbox/local", "sandbox/sandboxtest"},
 	{"sandbox"},
 	{"model/scripted"},
-	{"model/wire/chat"},
+	{"model/wire/chat", "model/wire/gemini"},
 	{"model/wire/transport"},
 	{"model/wire/sse", "model/modeltest"},
 	{"model"},

@@ -14,6 +14,7 @@ import (
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/scripted"
 	"github.com/harness-go/harness/model/wire/chat"
+	"github.com/harness-go/harness/model/wire/gemini"
 )
 
 // models finds the models of runs and their prices.
@@ -42,6 +43,7 @@ func newModels(c config.Config) (*models, error) {
 		Providers: c.Providers,
 		Types: map[string]model.Factory{
 			model.TypeOpenAICompat: chat.FromProvider,
+			model.TypeGoogle:       gemini.FromProvider,
 			model.TypeFake:         scripted.FromProvider,
 		},
 		DefaultProvider: defaultProvider(c),

@@ -28,7 +28,8 @@ type ServerOptions struct {
 }
 
 // Handler speaks the Chat Completions wire: POST …/chat/completions, GET …/models, and GET /stats with the number of
-// calls served. Only the end of a path counts, so that any base URL works. Other wires answer 501.
+// calls served; and the Gemini wire: POST …/models/{m}:streamGenerateContent, :generateContent and :countTokens, GET
+// …/v1beta/models. Only the end of a path counts, so that any base URL works. Other wires answer 501.
 type Handler struct {
 	player *player
 	served atomic.Int64
@@ -50,7 +51,16 @@ func (h *Handler) Served() int64 { return h.served.Load() }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
+	geminiModel, geminiMethod, isGemini := geminiPath(path)
 	switch {
+	case isGemini:
+		if allowed(w, r, http.MethodPost) {
+			h.gemini(w, r, geminiModel, geminiMethod)
+		}
+	case strings.HasSuffix(path, "/v1beta/models"):
+		if allowed(w, r, http.MethodGet) {
+			h.geminiModels(w)
+		}
 	case strings.HasSuffix(path, "/chat/completions"):
 		if allowed(w, r, http.MethodPost) {
 			h.chat(w, r)
@@ -81,9 +91,6 @@ func otherWire(path string) string {
 		return "Anthropic Messages"
 	case strings.HasSuffix(path, "/responses"), strings.HasSuffix(path, "/responses/compact"):
 		return "OpenAI Responses"
-	case strings.HasSuffix(path, ":generateContent"), strings.HasSuffix(path, ":streamGenerateContent"),
-		strings.HasSuffix(path, ":countTokens"):
-		return "Gemini"
 	}
 	return ""
 }

@@ -296,7 +296,6 @@ func TestTheServersPaths(t *testing.T) {
 		{"GET", "/stats", "", 200, "4\n"},
 		{"POST", "/v1/messages", "{}", 501, "Anthropic Messages wire is not built yet"},
 		{"POST", "/v1/responses", "{}", 501, "OpenAI Responses wire is not built yet"},
-		{"POST", "/v1beta/models/m:streamGenerateContent", "{}", 501, "Gemini wire is not built yet"},
 		{"GET", "/", "", 404, "no such path"},
 	} {
 		status, header, body := do(t, c.method, s.URL+c.path, c.body)

@@ -1,0 +1,157 @@
+package gemini
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/harness-go/harness/ai"
+)
+
+type responseJSON struct {
+	ID       string         `json:"id,omitempty"`
+	Name     string         `json:"name"`
+	Response answerJSON     `json:"response"`
+	Parts    []responsePart `json:"parts,omitempty"`
+}
+
+// answerJSON holds one of the two members that the service reads.
+type answerJSON struct {
+	Output any `json:"output,omitempty"`
+	Error  any `json:"error,omitempty"`
+}
+
+type responsePart struct {
+	InlineData blobJSON `json:"inlineData"`
+}
+
+// noResult answers a call of the history that has no result, which servers refuse.
+const noResult = "no result of this call was recorded; it may or may not have run"
+
+// results writes one response for each call, from the results that follow the calls up to the model's next turn. All
+// of them stand in one turn, and files that a response cannot hold stand behind the last.
+func (h *history) results(calls []sentCall, at int, messages []ai.Message) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	found := h.find(at, messages)
+	var files []any
+	for _, c := range calls {
+		out := responseJSON{ID: c.id, Name: c.name, Response: answerJSON{Error: noResult}}
+		if f, ok := found[c.key]; ok {
+			h.answered[f.at] = true
+			attached, err := out.fill(f.result.Output)
+			if err != nil {
+				return fmt.Errorf("result of call %q: %w", c.key, err)
+			}
+			if len(attached) > 0 {
+				files = append(files, text("Files of the result of "+c.name+":"))
+				files = append(files, attached...)
+			}
+		}
+		h.add(roleUser, partJSON{FunctionResponse: &out})
+	}
+	h.add(roleUser, files...)
+	return nil
+}
+
+type foundResult struct {
+	at     [2]int
+	result ai.ToolResultContent
+}
+
+func (h *history) find(at int, messages []ai.Message) map[string]foundResult {
+	found := map[string]foundResult{}
+	for i := at + 1; i < len(messages) && messages[i].Role != ai.RoleAssistant; i++ {
+		for n, p := range messages[i].Content {
+			if r, ok := p.(ai.ToolResultContent); ok {
+				if _, twice := found[r.ToolCallID]; !twice {
+					found[r.ToolCallID] = foundResult{[2]int{i, n}, r}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// fill puts an output into the response and returns the files that go beside it.
+func (r *responseJSON) fill(o ai.ToolResultOutput) (attached []any, err error) {
+	var value any
+	switch o.Type {
+	case ai.OutputJSON, ai.OutputErrorJSON:
+		if !json.Valid(o.Value) {
+			return nil, errors.New("its value is not JSON")
+		}
+		value = o.Value
+	case ai.OutputContent:
+		if value, attached, err = r.content(o.Value); err != nil {
+			return nil, err
+		}
+	default:
+		value = o.Text()
+	}
+	r.Response = answerJSON{Output: value}
+	if o.IsError() {
+		r.Response = answerJSON{Error: value}
+	}
+	return attached, nil
+}
+
+// content takes a list of texts and files. Images and documents are parts of the response; files that the wire cannot
+// carry are named in the text, so that the model knows of them.
+func (r *responseJSON) content(list json.RawMessage) (string, []any, error) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(list, &items); err != nil {
+		return "", nil, fmt.Errorf("its content is not a list: %w", err)
+	}
+	var texts []string
+	var attached []any
+	for i, raw := range items {
+		p, err := outputPart(raw)
+		if err != nil {
+			return "", nil, fmt.Errorf("content %d: %w", i, err)
+		}
+		switch p := p.(type) {
+		case ai.TextPart:
+			texts = append(texts, p.Text)
+		case ai.FilePart:
+			name := or(p.Filename, "file")
+			mt, kind := mediaType(p)
+			f, err := file(p)
+			switch {
+			case err != nil:
+				texts = append(texts, fmt.Sprintf("[%s of type %s, %d bytes, cannot be shown]", name, p.MediaType, len(p.Data)))
+			case f.Text != nil:
+				texts = append(texts, *f.Text)
+			case kind == "image" || mt == "application/pdf":
+				r.Parts = append(r.Parts, responsePart{*f.InlineData})
+			default:
+				texts = append(texts, fmt.Sprintf("[%s of type %s: see behind the results]", name, p.MediaType))
+				attached = append(attached, f)
+			}
+		}
+	}
+	return strings.Join(texts, "\n"), attached, nil
+}
+
+// outputPart reads one content item of a result: our own parts, and the AI SDK's names for files.
+func outputPart(raw json.RawMessage) (ai.Part, error) {
+	var t struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return nil, err
+	}
+	switch t.Type {
+	case "media", "image-data", "file-data":
+		var f ai.FilePart
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return nil, err
+		}
+		return f, nil
+	case "text", "file":
+		return ai.UnmarshalPart(raw)
+	}
+	return nil, fmt.Errorf("content of type %q is not known", t.Type)
+}
