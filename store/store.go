@@ -30,6 +30,8 @@ var (
 	ErrIdempotencyMismatch = errors.New("idempotency key was used with another request body")
 	// ErrBadCursor: the cursor is not one that this list returned.
 	ErrBadCursor = errors.New("cursor is not one of this list")
+	// ErrSteeringFull: the run has not read the messages that were sent to it.
+	ErrSteeringFull = errors.New("too many messages wait for the run")
 	// ErrMemoryBound: a note is larger, or they are more, than a scope may hold.
 	ErrMemoryBound = errors.New("memory is full")
 	// ErrLocked: another process holds the store.
@@ -99,9 +101,11 @@ type NewRun struct {
 	TenantID       string
 	ConversationID string
 	PreviousRunID  string
-	Prompt         string
-	Request        json.RawMessage
-	CreatedBy      string
+	// AgentID groups conversations. Empty: none.
+	AgentID   string
+	Prompt    string
+	Request   json.RawMessage
+	CreatedBy string
 	// Idempotency: a repeated key of the tenant returns the first run. BodyDigest tells a changed body.
 	IdempotencyKey string
 	BodyDigest     string
@@ -215,13 +219,15 @@ type ListOptions struct {
 	Limit          int // 1 to 200; 0 means 50
 }
 
-// TranscriptItem is one entry of a conversation's transcript. Data is opaque to the store. Idx is set by the store,
-// from 1 without gaps.
+// TranscriptItem is one entry of a conversation's transcript. Data is opaque to the store. Idx and At are set by the
+// store: the number, from 1 without gaps, and the time of the commit. RunID is the run that appended it; in a fork that
+// may be a run of the origin.
 type TranscriptItem struct {
 	Idx   int64
 	RunID string
 	Kind  string
 	Data  json.RawMessage
+	At    time.Time
 }
 
 // SteerKind says what a steering message is. The zero value is SteerPrompt.
@@ -265,6 +271,9 @@ type Key struct {
 
 // Store is the seam. Methods are safe for concurrent use.
 type Store interface {
+	Conversations
+	Search
+
 	// CreateRun stores the run with its run.queued event (the first of the log) and, where asked and possible, its
 	// lease, in one commit.
 	CreateRun(ctx context.Context, r NewRun) (Created, error)
@@ -288,9 +297,10 @@ type Store interface {
 	// ExpireDue expires approvals and questions whose time has come, at most limit of them, and returns the runs to
 	// wake and the time of the next deadline (zero: none).
 	ExpireDue(ctx context.Context, limit int) (wakes []Wake, next time.Time, err error)
-	// Steer stores a message for an active run. A parked run is leased in the same commit. An unknown kind is an error.
+	// Steer stores a message for an active run. A parked run is leased in the same commit. An unknown kind is an error;
+	// the message after MaxSteering undelivered ones is ErrSteeringFull.
 	Steer(ctx context.Context, tenantID, runID string, m SteerInput) (Wake, error)
-	// Steering lists undelivered messages in order.
+	// Steering lists undelivered messages in order, at most MaxSteering.
 	Steering(ctx context.Context, runID string) ([]SteerMessage, error)
 	// RequestCancel sets the cancel flag. A queued or parked run is leased in the same commit, so that its owner
 	// can finish it. It is idempotent; a terminal run is returned as it is.
@@ -299,14 +309,14 @@ type Store interface {
 	// Recover takes over every open run without a living owner: it bumps the epoch and the attempts of runs in
 	// running, and returns them oldest first. Parked runs stay parked. Queued runs whose conversation is free are
 	// leased and returned too.
-	Recover(ctx context.Context) ([]Run, error)
+	Recover(ctx context.Context) ([]Wake, error)
 	// LeaseQueued leases up to limit queued runs whose conversation is free, oldest first.
-	LeaseQueued(ctx context.Context, limit int) ([]Run, error)
+	LeaseQueued(ctx context.Context, limit int) ([]Wake, error)
 
 	GetRun(ctx context.Context, id string) (Run, error)
 	// ListRuns leaves State nil: a checkpoint can be large, and only an owner needs it.
 	ListRuns(ctx context.Context, o ListOptions) (runs []Run, next string, err error)
-	// Events returns events with seq > after, in order, at most limit (0: 1,000).
+	// Events returns events with seq > after, in order, at most limit (0: 1,000) and PageBytes.
 	Events(ctx context.Context, runID string, after int64, limit int) ([]event.Event, error)
 	// Watch returns a channel that gets a value (coalesced) after each commit that appended to the run's log, and a
 	// function that ends the watch.
@@ -318,8 +328,8 @@ type Store interface {
 	RunApprovals(ctx context.Context, runID string) ([]event.Approval, error)
 	SessionApprovals(ctx context.Context, tenantID, conversationID string) ([]event.Approval, error)
 	RunQuestions(ctx context.Context, runID string) ([]event.PendingQuestion, error)
-	// Transcript returns the items of a conversation with idx > after, in order.
-	Transcript(ctx context.Context, tenantID, conversationID string, after int64) ([]TranscriptItem, error)
+	// Transcript returns the items of a conversation with idx > after, in order, at most limit (0: 1,000) and PageBytes.
+	Transcript(ctx context.Context, tenantID, conversationID string, after int64, limit int) ([]TranscriptItem, error)
 	// LastRun is the newest run of a conversation.
 	LastRun(ctx context.Context, tenantID, conversationID string) (Run, error)
 

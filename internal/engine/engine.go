@@ -141,8 +141,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("engine: recover: %w", err)
 	}
-	for _, r := range runs {
-		e.dispatch(store.Wake{RunID: r.ID, Epoch: r.Epoch})
+	for _, w := range runs {
+		e.dispatch(w)
 	}
 	if len(runs) > 0 {
 		e.o.Logger.Info("recovered open runs", "count", len(runs))
@@ -212,8 +212,8 @@ func (e *Engine) sweep(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			e.o.Logger.Error("lease of queued runs failed", "error", err)
 		}
-		for _, r := range runs {
-			e.dispatch(store.Wake{RunID: r.ID, Epoch: r.Epoch})
+		for _, w := range runs {
+			e.dispatch(w)
 		}
 		timer.Reset(wait)
 	}

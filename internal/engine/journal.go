@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -178,17 +179,22 @@ func (s *segment) fromSeq() int64 {
 
 // Load implements native.Transcript.
 func (s *segment) Load(ctx context.Context, _ string) ([]native.Item, error) {
-	rows, err := s.e.o.Store.Transcript(ctx, s.run.TenantID, s.run.ConversationID, 0)
-	if err != nil {
-		return nil, err
-	}
-	items := make([]native.Item, len(rows))
-	for i, r := range rows {
-		if items[i], err = native.DecodeItem(r.Data); err != nil {
-			return nil, fmt.Errorf("engine: transcript item %d of conversation %s: %w", r.Idx, s.run.ConversationID, err)
+	var items []native.Item
+	for after := int64(0); ; {
+		rows, err := s.e.o.Store.Transcript(ctx, s.run.TenantID, s.run.ConversationID, after, 0)
+		if err != nil || len(rows) == 0 {
+			return items, err
 		}
+		items = slices.Grow(items, len(rows))
+		for _, r := range rows {
+			it, err := native.DecodeItem(r.Data)
+			if err != nil {
+				return nil, fmt.Errorf("engine: transcript item %d of conversation %s: %w", r.Idx, s.run.ConversationID, err)
+			}
+			items = append(items, it)
+		}
+		after = rows[len(rows)-1].Idx
 	}
-	return items, nil
 }
 
 // Append implements native.Transcript: the items are staged for the next commit.

@@ -109,7 +109,7 @@ func TestAQuestionWaitsForItsAnswer(t *testing.T) {
 	if p := payload[event.RunResumedPayload](t, all, event.RunResumed); p.CallID != q.CallID {
 		t.Errorf("%+v", p)
 	}
-	items, _ := r.store.Transcript(bg, "default", run.ConversationID, 0)
+	items, _ := r.store.Transcript(bg, "default", run.ConversationID, 0, 0)
 	found := false
 	for _, it := range items {
 		found = found || strings.Contains(string(it.Data), `a, b`) && strings.Contains(string(it.Data), `my own`) && it.Kind == "result"

@@ -91,7 +91,7 @@ func (e *Engine) create(ctx context.Context, p Principal, prompt, conversation, 
 		conversation = id
 	}
 	c, err := e.o.Store.CreateRun(ctx, store.NewRun{
-		ID: id, TenantID: p.TenantID, ConversationID: conversation, PreviousRunID: previous, Prompt: prompt, Request: body,
+		ID: id, TenantID: p.TenantID, ConversationID: conversation, PreviousRunID: previous, AgentID: plan.AgentID, Prompt: prompt, Request: body,
 		CreatedBy: p.Identity(), IdempotencyKey: key, BodyDigest: digest, Lease: true,
 	})
 	switch {
@@ -207,6 +207,8 @@ func (e *Engine) Steer(ctx context.Context, p Principal, runID, text string) err
 		return conflict("run_not_active", "run %s is %s: continue it instead", runID, c.Status)
 	case errors.Is(err, store.ErrNotFound):
 		return notFound("run %s does not exist", runID)
+	case errors.Is(err, store.ErrSteeringFull):
+		return conflict("steering_buffer_full", "%d messages wait for run %s: send the next one when it has read some", store.MaxSteering, runID)
 	case err != nil:
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/internal/api"
 	"github.com/harness-go/harness/internal/engine"
+	"github.com/harness-go/harness/store"
 )
 
 type streamInput struct {
@@ -155,7 +156,7 @@ func (s *Server) pump(ctx context.Context, c *call, runID string, after int64, p
 			if err := out.flush(); err != nil {
 				return err
 			}
-			if len(page) < s.limits.Page {
+			if len(page) < s.limits.Page && sizeOf(page) < store.PageBytes {
 				break
 			}
 			var err error
@@ -189,6 +190,15 @@ func (s *Server) pump(ctx context.Context, c *call, runID string, after int64, p
 			return err
 		}
 	}
+}
+
+// sizeOf is what a page's payloads have together: one that is short may have been cut because it is large.
+func sizeOf(page []event.Event) int {
+	n := 0
+	for i := range page {
+		n += len(page[i].Payload)
+	}
+	return n
 }
 
 // more reads the next page, unless the stream has to end.

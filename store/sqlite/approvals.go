@@ -12,7 +12,7 @@ import (
 
 const selectApproval = `SELECT a.id, a.approval_id, r.run_id, a.tenant_id, a.step, a.call_id, a.harness, a.tool, a.kind, a.arguments,
 	a.cwd, a.digest, a.why, a.status, a.scope, a.requested_by, a.requested_at, a.expires_at, a.decided_by, a.decided_at, a.reason,
-	a.settled, a.details FROM approvals a JOIN runs r ON r.id = a.run`
+	a.settled, a.details FROM approvals a JOIN live r ON r.id = a.run`
 
 // approvalRow is an approval as it lies in the file.
 type approvalRow struct {
@@ -237,7 +237,7 @@ func (s *Store) RunApprovals(ctx context.Context, runID string) ([]event.Approva
 
 // SessionApprovals lists the approvals of scope session that were granted in a conversation, oldest first.
 func (s *Store) SessionApprovals(ctx context.Context, tenantID, conversationID string) ([]event.Approval, error) {
-	return s.approvals(ctx, selectApproval+` WHERE a.conv = (SELECT conv FROM runs WHERE tenant_id = ? AND conversation_id = ? LIMIT 1)
+	return s.approvals(ctx, selectApproval+` WHERE a.conv = `+convOf+`
 		AND a.scope = 'session' AND a.status IN ('approved', 'consumed') ORDER BY a.id`, tenantID, conversationID)
 }
 

@@ -317,26 +317,6 @@ func (t *txn) updateRun(r *runState, u *store.RunUpdate) error {
 		nanos(t.now), finished, r.key)
 }
 
-// appendTranscript gives the items the conversation's next numbers.
-func (t *txn) appendTranscript(r *runState, items []store.TranscriptItem) error {
-	var idx int64
-	if err := t.row(`SELECT coalesce(max(idx), 0) FROM transcript WHERE conv = ?`, []any{r.conv}, &idx); err != nil {
-		return err
-	}
-	for _, it := range items {
-		idx++
-		data := it.Data
-		if data == nil {
-			data = json.RawMessage("null")
-		}
-		if err := t.exec(`INSERT INTO transcript (conv, idx, run, kind, data) VALUES (?, ?, ?, ?, ?)`,
-			r.conv, idx, r.key, it.Kind, []byte(data)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // batchSize estimates what a batch holds in memory, for the bounds of the queue and of a commit.
 func batchSize(b *store.Batch) int {
 	n := opOverhead + len(b.State)

@@ -52,24 +52,25 @@ func (t *txn) firstRun(n store.NewRun) (store.Run, bool, error) {
 		return store.Run{}, false, fmt.Errorf("idempotency key %q: %w", n.IdempotencyKey, store.ErrIdempotencyMismatch)
 	}
 	r, err := t.readRun(run)
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.Run{}, false, nil // it was deleted with its conversation
+	}
 	return r, err == nil, err
 }
 
 // create inserts the run. The caller has checked everything.
 func (t *txn) create(n store.NewRun, queued []byte) (store.Created, error) {
-	if t.w.last == 0 {
-		if err := t.row(`SELECT coalesce(max(id), 0) FROM runs`, nil, &t.w.last); err != nil {
-			return store.Created{}, err
-		}
-	}
-	key := t.w.last + 1
-	conv, free := key, true
-	err := t.row(`SELECT conv FROM runs WHERE tenant_id = ? AND conversation_id = ? LIMIT 1`,
-		[]any{n.TenantID, n.ConversationID}, &conv)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-	case err != nil:
+	key, err := t.nextKey()
+	if err != nil {
 		return store.Created{}, err
+	}
+	conv, free := int64(0), true
+	if err := t.row(`SELECT coalesce(`+convOf+`, 0)`, []any{n.TenantID, n.ConversationID}, &conv); err != nil {
+		return store.Created{}, err
+	}
+	switch {
+	case conv == 0:
+		conv = key
 	case n.Lease:
 		if err := t.row(`SELECT NOT EXISTS (SELECT 1 FROM runs WHERE conv = ? AND finished_at IS NULL)`,
 			[]any{conv}, &free); err != nil {
@@ -82,9 +83,9 @@ func (t *txn) create(n store.NewRun, queued []byte) (store.Created, error) {
 		r.status, r.epoch = store.StatusRunning, 1
 	}
 	now := nanos(t.now)
-	if err := t.exec(`INSERT INTO runs (id, run_id, tenant_id, conversation_id, conv, previous_run_id, status, epoch, created_by,
-		created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		key, n.ID, n.TenantID, n.ConversationID, conv, n.PreviousRunID, string(r.status), r.epoch, n.CreatedBy, now, now); err != nil {
+	if err := t.exec(`INSERT INTO runs (id, run_id, tenant_id, conversation_id, conv, previous_run_id, agent_id, status, epoch,
+		created_by, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		key, n.ID, n.TenantID, n.ConversationID, conv, n.PreviousRunID, n.AgentID, string(r.status), r.epoch, n.CreatedBy, now, now); err != nil {
 		return store.Created{}, fmt.Errorf("run %s: %w", n.ID, err)
 	}
 	t.w.last = key
@@ -108,6 +109,18 @@ func (t *txn) create(n store.NewRun, queued []byte) (store.Created, error) {
 			CreatedAt: fromNanos(now), UpdatedAt: fromNanos(now),
 		},
 	}, nil
+}
+
+// nextKey is the key of the next run or fork. It is in use once the caller has stored it in writer.last; keys of deleted
+// rows are not given away again.
+func (t *txn) nextKey() (int64, error) {
+	if t.w.last == 0 {
+		if err := t.row(`SELECT max((SELECT coalesce(max(id), 0) FROM runs), (SELECT coalesce(max(conv), 0) FROM forks),
+			(SELECT value FROM marks WHERE name = 'runs'))`, nil, &t.w.last); err != nil {
+			return 0, err
+		}
+	}
+	return t.w.last + 1, nil
 }
 
 // rememberKey stores the idempotency key, and forgets a few old ones so that the table stays bounded by a day's keys.

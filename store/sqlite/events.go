@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/harness-go/harness/event"
+	"github.com/harness-go/harness/store"
 )
 
 // maxEvents is the most that one call of Events returns.
@@ -26,8 +27,9 @@ func (s *Store) Events(ctx context.Context, runID string, after int64, limit int
 // storedEvents reads events from the file.
 func (s *Store) storedEvents(ctx context.Context, runID string, after int64, limit int) ([]event.Event, error) {
 	var list []event.Event
+	size := 0
 	err := s.readers.rows(ctx, `SELECT seq, type, time, payload FROM events
-		WHERE run = (SELECT id FROM runs WHERE run_id = ?) AND seq > ? ORDER BY seq LIMIT ?`, []any{runID, after, limit},
+		WHERE run = (SELECT id FROM live WHERE run_id = ?) AND seq > ? ORDER BY seq LIMIT ?`, []any{runID, after, limit},
 		func(sc scanner) error {
 			e := event.Event{RunID: runID}
 			var at int64
@@ -35,6 +37,9 @@ func (s *Store) storedEvents(ctx context.Context, runID string, after int64, lim
 			err := sc.Scan(&e.Seq, &e.Type, &at, &payload)
 			e.Timestamp, e.Payload = fromNanos(at), payload
 			list = append(list, e)
+			if size += len(payload); err == nil && size >= store.PageBytes {
+				err = errEnough
+			}
 			return err
 		})
 	return list, err

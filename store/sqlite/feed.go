@@ -153,5 +153,5 @@ func (f *feeds) read(runID string, after int64, limit int) (events []event.Event
 	}
 	i := min(after+1-fd.events[0].Seq, int64(len(fd.events)))
 	rest := fd.events[i:]
-	return append([]event.Event(nil), rest[:min(len(rest), limit)]...), true
+	return append([]event.Event(nil), rest[:min(len(rest), limit)]...), true // runBytes is far below store.PageBytes
 }

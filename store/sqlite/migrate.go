@@ -14,7 +14,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the user_version that the last migration sets.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // migrate brings the schema up to date. A file that is up to date costs one pragma: the migrator itself is started
 // only for one that is behind. A file of a newer version is refused, since its rules are unknown here.

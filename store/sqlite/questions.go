@@ -14,7 +14,7 @@ import (
 
 const selectQuestion = `SELECT q.id, q.question_id, r.run_id, q.tenant_id, q.step, q.call_id, q.tool, q.questions, q.status,
 	q.asked_at, q.deadline_at, q.answered_by, q.answered_at, q.answers, q.settled
-	FROM questions q JOIN runs r ON r.id = q.run`
+	FROM questions q JOIN live r ON r.id = q.run`
 
 // questionRow is a question as it lies in the file.
 type questionRow struct {

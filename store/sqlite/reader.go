@@ -13,11 +13,17 @@ import (
 // scanner is a row that can be read: *sql.Row and *sql.Rows.
 type scanner interface{ Scan(dest ...any) error }
 
+// errEnough ends each without a failure: the caller has what it wants.
+var errEnough = errors.New("enough rows")
+
 // each calls scan for each row and closes rows.
 func each(rows *sql.Rows, scan func(scanner) error) error {
 	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
+		switch err := scan(rows); {
+		case err == errEnough:
+			return nil
+		case err != nil:
 			return err
 		}
 	}

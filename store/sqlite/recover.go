@@ -10,8 +10,8 @@ import (
 
 // Recover takes over every open run, oldest first. See store.Store. The file has one process, so at its start no run
 // has a living owner: call Recover once, before any run is created or leased.
-func (s *Store) Recover(ctx context.Context) ([]store.Run, error) {
-	return do(ctx, s.w, "recover", 0, func(t *txn) ([]store.Run, error) {
+func (s *Store) Recover(ctx context.Context) ([]store.Wake, error) {
+	return do(ctx, s.w, "recover", 0, func(t *txn) ([]store.Wake, error) {
 		var orphans, arrived []string
 		if err := t.ids(&orphans, `SELECT run_id FROM runs WHERE status = 'running' AND finished_at IS NULL`); err != nil {
 			return nil, err
@@ -38,22 +38,22 @@ func (s *Store) Recover(ctx context.Context) ([]store.Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		return t.readRuns(slices.Concat(leased, more, queued))
+		return wakes(slices.Concat(leased, more, queued)), nil
 	})
 }
 
 // LeaseQueued leases queued runs whose conversation is free, oldest first. See store.Store. A limit below 1 leases
 // none.
-func (s *Store) LeaseQueued(ctx context.Context, limit int) ([]store.Run, error) {
+func (s *Store) LeaseQueued(ctx context.Context, limit int) ([]store.Wake, error) {
 	if limit < 1 {
 		return nil, nil
 	}
-	return do(ctx, s.w, "lease", 0, func(t *txn) ([]store.Run, error) {
+	return do(ctx, s.w, "lease", 0, func(t *txn) ([]store.Wake, error) {
 		leased, err := t.leaseQueued(limit)
 		if err != nil {
 			return nil, err
 		}
-		return t.readRuns(leased)
+		return wakes(leased), nil
 	})
 }
 
@@ -85,18 +85,14 @@ func (t *txn) leaseAll(ids []string, attempts int) ([]*runState, error) {
 	return list, nil
 }
 
-// readRuns reads the runs, oldest first.
-func (t *txn) readRuns(list []*runState) ([]store.Run, error) {
+// wakes lists the owners that runs were given, oldest run first.
+func wakes(list []*runState) []store.Wake {
 	slices.SortFunc(list, func(a, b *runState) int { return cmp.Compare(a.key, b.key) })
-	runs := make([]store.Run, 0, len(list))
-	for _, r := range list {
-		run, err := t.readRun(r.key)
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, run)
+	out := make([]store.Wake, len(list))
+	for i, r := range list {
+		out[i] = store.Wake{RunID: r.id, Epoch: r.epoch}
 	}
-	return runs, nil
+	return out
 }
 
 func (t *txn) ids(list *[]string, query string, args ...any) error {

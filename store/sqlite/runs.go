@@ -18,9 +18,9 @@ const runColumns = `r.id, r.run_id, r.tenant_id, r.conversation_id, r.previous_r
 	max(r.updated_at, coalesce((SELECT time FROM events WHERE run = r.id ORDER BY seq DESC LIMIT 1), 0))`
 
 const (
-	selectRun = `SELECT ` + runColumns + `, c.state FROM runs r JOIN run_inputs i ON i.run = r.id
+	selectRun = `SELECT ` + runColumns + `, c.state FROM live r JOIN run_inputs i ON i.run = r.id
 		LEFT JOIN checkpoints c ON c.run = r.id`
-	selectRunWithoutState = `SELECT ` + runColumns + `, NULL FROM runs r JOIN run_inputs i ON i.run = r.id`
+	selectRunWithoutState = `SELECT ` + runColumns + `, NULL FROM live r JOIN run_inputs i ON i.run = r.id`
 )
 
 // runRow is a run as it lies in the file.
@@ -111,20 +111,4 @@ func (s *Store) ListRuns(ctx context.Context, o store.ListOptions) ([]store.Run,
 	}
 	n, next := f.next(keys)
 	return list[:n], next, nil
-}
-
-// Transcript returns the items of a conversation with idx > after.
-func (s *Store) Transcript(ctx context.Context, tenantID, conversationID string, after int64) ([]store.TranscriptItem, error) {
-	var list []store.TranscriptItem
-	err := s.readers.rows(ctx, `SELECT t.idx, r.run_id, t.kind, t.data FROM transcript t JOIN runs r ON r.id = t.run
-		WHERE t.conv = (SELECT conv FROM runs WHERE tenant_id = ? AND conversation_id = ? LIMIT 1) AND t.idx > ? ORDER BY t.idx`,
-		[]any{tenantID, conversationID, after}, func(sc scanner) error {
-			var it store.TranscriptItem
-			var data []byte
-			err := sc.Scan(&it.Idx, &it.RunID, &it.Kind, &data)
-			it.Data = data
-			list = append(list, it)
-			return err
-		})
-	return list, err
 }

@@ -30,7 +30,7 @@ type runState struct {
 }
 
 const loadRun = `SELECT id, tenant_id, conversation_id, conv, status, epoch, attempts, steps, cancel,
-	coalesce((SELECT max(seq) FROM events WHERE run = runs.id), 0) FROM runs WHERE run_id = ?`
+	coalesce((SELECT max(seq) FROM events WHERE run = live.id), 0) FROM live WHERE run_id = ?`
 
 // run returns the state of a run. An unknown run is store.ErrNotFound.
 func (t *txn) run(id string) (*runState, error) {

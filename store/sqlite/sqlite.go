@@ -39,6 +39,8 @@ type Store struct {
 	w       *writer
 	readers *reader
 	feeds   feeds
+	index   *searchIndex
+	forking sync.Map // keys of forks that are being made here
 
 	closeOnce sync.Once
 	closeErr  error
@@ -119,6 +121,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		s.readers.close()
 		return nil, err
 	}
+	s.index = &searchIndex{file: filepath.Join(dir, searchFile), main: s.readers}
 	go s.w.loop()
 	return s, nil
 }
@@ -162,7 +165,7 @@ func dsn(file string, q url.Values) string {
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		// The writer first, so that nothing is published afterwards; the lock last.
-		s.closeErr = errors.Join(s.w.close(), s.readers.close(), s.lock.release())
+		s.closeErr = errors.Join(s.w.close(), s.index.close(), s.readers.close(), s.lock.release())
 		s.feeds.clear()
 	})
 	return s.closeErr

@@ -23,6 +23,13 @@ func (s *Store) Steer(ctx context.Context, tenantID, runID string, m store.Steer
 		if r.status.Terminal() {
 			return store.Wake{}, &event.ConflictError{What: "run " + runID, Status: string(r.status)}
 		}
+		var full bool
+		if err := t.row(`SELECT count(*) >= ? FROM steering WHERE run = ? AND delivered = 0`, []any{store.MaxSteering, r.key}, &full); err != nil {
+			return store.Wake{}, err
+		}
+		if full {
+			return store.Wake{}, fmt.Errorf("run %s: %w", runID, store.ErrSteeringFull)
+		}
 		if err := t.exec(`INSERT INTO steering (run, kind, text, by, at, delivered) VALUES (?, ?, ?, ?, ?, 0)`,
 			r.key, string(m.Kind), m.Text, m.By, nanos(t.now)); err != nil {
 			return store.Wake{}, err
@@ -35,7 +42,7 @@ func (s *Store) Steer(ctx context.Context, tenantID, runID string, m store.Steer
 func (s *Store) Steering(ctx context.Context, runID string) ([]store.SteerMessage, error) {
 	var list []store.SteerMessage
 	err := s.readers.rows(ctx, `SELECT id, kind, text, by FROM steering
-		WHERE run = (SELECT id FROM runs WHERE run_id = ?) AND delivered = 0 ORDER BY id`, []any{runID}, func(sc scanner) error {
+		WHERE run = (SELECT id FROM live WHERE run_id = ?) AND delivered = 0 ORDER BY id LIMIT ?`, []any{runID, store.MaxSteering}, func(sc scanner) error {
 		var m store.SteerMessage
 		err := sc.Scan(&m.ID, &m.Kind, &m.Text, &m.By)
 		list = append(list, m)

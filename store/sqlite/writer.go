@@ -26,7 +26,8 @@ type writer struct {
 	conn   *sql.Conn
 	stmts  map[string]*sql.Stmt
 	active map[string]*runState
-	last   int64 // the highest run key in use, 0: unknown
+	last   int64 // the highest key of runs and forks in use, 0: unknown
+	item   int64 // the highest key of transcript items in use, 0: unknown
 
 	done     chan struct{}
 	closeErr error
@@ -174,7 +175,7 @@ func (w *writer) rollback(t *txn) {
 	for _, r := range t.touched {
 		delete(w.active, r.id)
 	}
-	w.last = 0
+	w.last, w.item = 0, 0
 }
 
 func fail(group []*op, err error) {

@@ -26,9 +26,9 @@ var batchTests = []test{
 		if head != 3 || !reflect.DeepEqual(now, want) {
 			e.Fatalf("head %d, run\n%+v, want\n%+v", head, now, want)
 		}
-		items, err := e.Transcript(e.ctx, tenant, r.ConversationID, 1)
+		items, err := e.Transcript(e.ctx, tenant, r.ConversationID, 1, 0)
 		e.ok(err)
-		if want := []store.TranscriptItem{{Idx: 2, RunID: r.ID, Kind: "assistant", Data: []byte(`[2]`)}}; !reflect.DeepEqual(items, want) {
+		if want := []store.TranscriptItem{{Idx: 2, RunID: r.ID, Kind: "assistant", Data: []byte(`[2]`), At: start}}; !reflect.DeepEqual(items, want) {
 			e.Fatalf("transcript %+v", items)
 		}
 	}},
@@ -127,12 +127,12 @@ var batchTests = []test{
 		next := e.create("cv_a").Run
 		_, err = e.submit(store.Batch{RunID: next.ID, Epoch: 1, Transcript: []store.TranscriptItem{{Kind: "user", Data: []byte(`2`)}}})
 		e.ok(err)
-		items, err := e.Transcript(e.ctx, tenant, "cv_a", 0)
+		items, err := e.Transcript(e.ctx, tenant, "cv_a", 0, 0)
 		e.ok(err)
 		if len(items) != 2 || items[1].Idx != 2 || items[1].RunID != next.ID {
 			e.Fatalf("transcript %+v", items)
 		}
-		if items, err = e.Transcript(e.ctx, "tn_2", "cv_a", 0); err != nil || len(items) != 0 {
+		if items, err = e.Transcript(e.ctx, "tn_2", "cv_a", 0, 0); err != nil || len(items) != 0 {
 			e.Fatalf("another tenant sees %+v, %v", items, err)
 		}
 	}},
@@ -145,8 +145,8 @@ var batchTests = []test{
 				return false
 			}
 			idx++
-			items, err := e.Transcript(e.ctx, tenant, r.ConversationID, idx-1)
-			return err == nil && reflect.DeepEqual(items, []store.TranscriptItem{{Idx: idx, RunID: r.ID, Kind: kind, Data: data}})
+			items, err := e.Transcript(e.ctx, tenant, r.ConversationID, idx-1, 0)
+			return err == nil && reflect.DeepEqual(items, []store.TranscriptItem{{Idx: idx, RunID: r.ID, Kind: kind, Data: data, At: start}})
 		}, &quick.Config{MaxCount: 50})
 		e.ok(err)
 	}},

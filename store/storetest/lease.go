@@ -34,8 +34,11 @@ var leaseTests = []test{
 		}
 		runs, err := e.LeaseQueued(e.ctx, 10)
 		e.ok(err)
-		if len(runs) != 1 || runs[0].ID != "run_a" || runs[0].Epoch != 1 || runs[0].Status != store.StatusRunning || runs[0].Attempts != 0 {
+		if len(runs) != 1 || runs[0] != (store.Wake{RunID: "run_a", Epoch: 1}) {
 			e.Fatalf("leased %+v", runs)
+		}
+		if r := e.get("run_a"); r.Status != store.StatusRunning || r.Epoch != 1 || r.Attempts != 0 {
+			e.Fatalf("leased run is %+v", r)
 		}
 		if runs, err = e.LeaseQueued(e.ctx, 10); err != nil || len(runs) != 0 {
 			e.Fatalf("leased twice: %+v, %v", runs, err)
@@ -116,7 +119,7 @@ var leaseTests = []test{
 		if len(order) != n {
 			e.Fatalf("%d of %d runs were executed", len(order), n)
 		}
-		items, err := e.Transcript(e.ctx, tenant, "cv_a", 0)
+		items, err := e.Transcript(e.ctx, tenant, "cv_a", 0, 0)
 		e.ok(err)
 		for i, it := range items {
 			if it.Idx != int64(i)+1 || it.RunID != order[i/2] {
@@ -208,9 +211,10 @@ var leaseTests = []test{
 			attempts int
 		}
 		var list []got
-		for _, r := range runs {
-			list = append(list, got{r.ID, r.Epoch, r.Attempts})
-			if r.Status != store.StatusRunning {
+		for _, w := range runs {
+			r := e.get(w.RunID)
+			list = append(list, got{r.ID, w.Epoch, r.Attempts})
+			if r.Status != store.StatusRunning || r.Epoch != w.Epoch {
 				e.Errorf("run %s is returned as %s", r.ID, r.Status)
 			}
 		}
@@ -218,8 +222,8 @@ var leaseTests = []test{
 		if !slices.Equal(list, want) {
 			e.Fatalf("recovered %v, want %v", list, want)
 		}
-		if string(runs[0].State) != `{"turn":7}` || string(runs[0].Request) != `{"prompt":"do it"}` {
-			e.Fatalf("state %s, request %s", runs[0].State, runs[0].Request)
+		if r := e.get(running.ID); string(r.State) != `{"turn":7}` || string(r.Request) != `{"prompt":"do it"}` {
+			e.Fatalf("state %s, request %s", r.State, r.Request)
 		}
 		for _, id := range []string{behind.Run.ID, blocked.Run.ID} {
 			if r := e.get(id); r.Status != store.StatusQueued {
@@ -229,9 +233,6 @@ var leaseTests = []test{
 		if r := e.get(parkedQuiet.ID); r.Status != store.StatusWaitingForApproval || r.Epoch != 1 {
 			e.Errorf("the parked run is %s with epoch %d", r.Status, r.Epoch)
 		}
-		if !reflect.DeepEqual(runs[0], e.get(running.ID)) {
-			e.Error("the returned run is not the stored one")
-		}
 	}},
 	{"attempts count recoveries until there is progress", func(e *env) {
 		r := e.leased()
@@ -239,8 +240,8 @@ var leaseTests = []test{
 			e.reopen()
 			runs, err := e.Recover(e.ctx)
 			e.ok(err)
-			if len(runs) != 1 || runs[0].Attempts != i+1 || runs[0].Epoch != int64(i)+2 {
-				e.Fatalf("recovery %d: %+v", i, runs)
+			if now := e.get(r.ID); len(runs) != 1 || now.Attempts != i+1 || runs[0].Epoch != int64(i)+2 {
+				e.Fatalf("recovery %d: %+v, run %+v", i, runs, now)
 			}
 		}
 		_, err := e.submit(store.Batch{RunID: r.ID, Epoch: 4, Update: &store.RunUpdate{Progress: true}})

@@ -223,7 +223,7 @@ var reopenTests = []test{
 		if list, err := e.RunQuestions(e.ctx, r.ID); err != nil || !reflect.DeepEqual(list, []event.PendingQuestion{q}) {
 			e.Errorf("questions %+v, %v", list, err)
 		}
-		if items, err := e.Transcript(e.ctx, tenant, r.ConversationID, 0); err != nil || len(items) != 1 {
+		if items, err := e.Transcript(e.ctx, tenant, r.ConversationID, 0, 0); err != nil || len(items) != 1 {
 			e.Errorf("transcript %+v, %v", items, err)
 		}
 	}},

@@ -183,7 +183,7 @@ func (e *env) unchanged(r store.Run) {
 	if now := e.get(r.ID); !reflect.DeepEqual(now, r) {
 		e.Fatalf("run is\n%+v, want\n%+v", now, r)
 	}
-	items, err := e.Transcript(e.ctx, r.TenantID, r.ConversationID, 0)
+	items, err := e.Transcript(e.ctx, r.TenantID, r.ConversationID, 0, 0)
 	e.ok(err)
 	if len(items) != 0 {
 		e.Fatalf("transcript is %+v", items)
