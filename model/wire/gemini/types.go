@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 
 	"github.com/harness-go/harness/model/wire/transport"
 )
@@ -117,6 +118,7 @@ func readPart(raw []byte) (content, error) {
 	}
 	c.text, c.thought = string(text), string(members["thought"]) == "true"
 	delete(members, "thought")
+	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return null(v) })
 	if _, ok := members["text"]; len(members) == 0 || (ok && len(members) == 1) {
 		c.raw = nil
 	}
