@@ -45,7 +45,14 @@ const (
 	SteeringReceived      Type = "steering.received"
 	TodosUpdated          Type = "todos.updated"
 	PromptWarning         Type = "prompt.warning"
+	PromptResolved        Type = "prompt.resolved"
 	JobCompleted          Type = "job.completed"
+
+	ContextWindowSnapshot   Type = "context.window.snapshot"
+	ContextWindowWarning    Type = "context.window.warning"
+	AutoCompactStarted      Type = "auto_compact.started"
+	AutoCompactCompleted    Type = "auto_compact.completed"
+	CompactHistoryCompleted Type = "compact_history.completed"
 )
 
 // payloads makes an empty payload of each kind. It is the catalogue: a kind that is missing here does not exist.
@@ -86,6 +93,13 @@ var payloads = map[Type]func() Payload{
 	TodosUpdated:           func() Payload { return new(TodosUpdatedPayload) },
 	PromptWarning:          func() Payload { return new(PromptWarningPayload) },
 	JobCompleted:           func() Payload { return new(JobCompletedPayload) },
+	PromptResolved:         func() Payload { return new(PromptResolvedPayload) },
+
+	ContextWindowSnapshot:   func() Payload { return new(ContextWindowSnapshotPayload) },
+	ContextWindowWarning:    func() Payload { return new(ContextWindowWarningPayload) },
+	AutoCompactStarted:      func() Payload { return new(AutoCompactStartedPayload) },
+	AutoCompactCompleted:    func() Payload { return new(AutoCompactCompletedPayload) },
+	CompactHistoryCompleted: func() Payload { return new(CompactHistoryCompletedPayload) },
 }
 
 // Types lists every kind of event.
@@ -227,6 +241,7 @@ const (
 	ReasonMaxTokens         = "max_tokens_reached"
 	ReasonTimeout           = "timeout"
 	ReasonProvider          = "provider_error"
+	ReasonContextLength     = "context_length"
 	ReasonHarness           = "harness_error"
 	ReasonRecoveryExhausted = "recovery_exhausted"
 	ReasonInternal          = "internal_error"
@@ -248,15 +263,20 @@ type RunCancelledPayload struct {
 	CostTotals  CostTotals  `json:"cost_totals"`
 }
 
+// PurposeSummary marks the facts of a model call that summarises old messages. All other calls have no purpose.
+const PurposeSummary = "summary"
+
 // LLMTurnRequestedPayload: a model call is about to be made.
 type LLMTurnRequestedPayload struct {
 	Attempt  int    `json:"attempt"`
+	Purpose  string `json:"purpose,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
 }
 
 // LLMTurnCompletedPayload: a model call ended.
 type LLMTurnCompletedPayload struct {
+	Purpose         string `json:"purpose,omitempty"`
 	ToolCalls       int    `json:"tool_calls"`
 	TotalDurationMS int64  `json:"total_duration_ms"`
 	TTFTMS          int64  `json:"ttft_ms"`
@@ -269,6 +289,7 @@ type LLMTurnCompletedPayload struct {
 // The journal fills FromSeq with the seq of the attempt's llm.turn.requested.
 type LLMAttemptDiscardedPayload struct {
 	Attempt   int    `json:"attempt"`
+	Purpose   string `json:"purpose,omitempty"`
 	FromSeq   int64  `json:"from_seq"`
 	Reason    string `json:"reason"`
 	Status    int    `json:"status,omitempty"`
@@ -441,4 +462,75 @@ type JobCompletedPayload struct {
 	CallID   string `json:"call_id"`
 	ExitCode int    `json:"exit_code"`
 	Status   string `json:"status"` // exited | killed
+}
+
+// PromptFile is an instruction file of the workspace. Bytes is the size that goes to the model; with Cut the file is
+// longer. Skipped says why a file that is there was left out.
+type PromptFile struct {
+	Path    string `json:"path"`
+	Bytes   int    `json:"bytes"`
+	Cut     bool   `json:"cut,omitempty"`
+	Skipped string `json:"skipped,omitempty"`
+}
+
+// PromptResolvedPayload: the instruction files that are part of the system prompt from here on, farthest first.
+type PromptResolvedPayload struct {
+	Files []PromptFile `json:"files"`
+}
+
+// ContextUse tells how full the model's context is. Tokens is what the next request is taken to hold; with Estimated
+// no provider's count is its base. Window and Pressure are absent where the model's window is not known.
+type ContextUse struct {
+	Messages  int     `json:"message_count"`
+	Tokens    int64   `json:"estimated_tokens"`
+	Estimated bool    `json:"estimated"`
+	Window    int64   `json:"context_window,omitempty"`
+	Pressure  float64 `json:"context_pressure,omitempty"`
+}
+
+// ContextWindowSnapshotPayload: the state of the context, beside a warning or after a compaction.
+type ContextWindowSnapshotPayload struct {
+	ContextUse
+	Compactions int `json:"compactions"`
+}
+
+// ContextWindowWarningPayload: the context has grown beyond Threshold, a part of the window.
+type ContextWindowWarningPayload struct {
+	ContextUse
+	Threshold float64 `json:"threshold"`
+}
+
+// AutoCompactStartedPayload: the history is about to be made shorter, because it fills too much of the window
+// (threshold) or because the provider refused it (context_length).
+type AutoCompactStartedPayload struct {
+	Cause     string  `json:"cause"` // threshold | context_length
+	Mode      string  `json:"mode"`  // strip | summarize | hybrid
+	KeepLast  int     `json:"keep_last"`
+	Tokens    int64   `json:"tokens_before"`
+	Window    int64   `json:"context_window,omitempty"`
+	Threshold float64 `json:"threshold,omitempty"`
+}
+
+// Compacted tells what a compaction did. Mode is what was done, which is strip where a summary was wanted and failed:
+// SummaryError says why.
+type Compacted struct {
+	Mode            string `json:"mode"` // strip | summarize
+	RequestedMode   string `json:"requested_mode"`
+	KeepLast        int    `json:"keep_last"`
+	MessagesRemoved int    `json:"messages_removed"`
+	OutputsStripped int    `json:"outputs_stripped"`
+	TokensBefore    int64  `json:"tokens_before"`
+	TokensAfter     int64  `json:"tokens_after"`
+	SummaryError    string `json:"summary_error,omitempty"`
+}
+
+// AutoCompactCompletedPayload: the history was made shorter by itself.
+type AutoCompactCompletedPayload struct {
+	Cause string `json:"cause"` // threshold | context_length
+	Compacted
+}
+
+// CompactHistoryCompletedPayload: the history was made shorter because the model or a person asked for it.
+type CompactHistoryCompletedPayload struct {
+	Compacted
 }

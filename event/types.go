@@ -38,3 +38,10 @@ func (SteeringReceivedPayload) EventType() Type       { return SteeringReceived 
 func (TodosUpdatedPayload) EventType() Type           { return TodosUpdated }
 func (PromptWarningPayload) EventType() Type          { return PromptWarning }
 func (JobCompletedPayload) EventType() Type           { return JobCompleted }
+func (PromptResolvedPayload) EventType() Type         { return PromptResolved }
+
+func (ContextWindowSnapshotPayload) EventType() Type   { return ContextWindowSnapshot }
+func (ContextWindowWarningPayload) EventType() Type    { return ContextWindowWarning }
+func (AutoCompactStartedPayload) EventType() Type      { return AutoCompactStarted }
+func (AutoCompactCompletedPayload) EventType() Type    { return AutoCompactCompleted }
+func (CompactHistoryCompletedPayload) EventType() Type { return CompactHistoryCompleted }

@@ -30,7 +30,7 @@ type received struct {
 type callName struct{ given, id string }
 
 func (r *received) empty() bool {
-	return len(r.message.ToolCalls()) == 0 && r.message.Text() == "" && !cuts(r.finish.Unified)
+	return len(r.message.ToolCalls()) == 0 && r.message.Text() == "" && !cuts(r.finish.Unified) && !paused(&r.finish)
 }
 
 // cuts tells of a finish after which an answer may lack its end.
@@ -67,34 +67,38 @@ func (t *turn) requested(step, attempt int, opening []event.Fact) error {
 	return nil
 }
 
-// attempt makes one model call. The result, also beside an error, tells what the call consumed.
-func (t *turn) attempt(step int) (*received, error) {
-	tg := t.targets[t.target]
+// callContext ends with the turn and with its suspension: the call is made again when the turn continues.
+func (t *turn) callContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(t.ctx)
-	defer cancel(nil)
-	go func() { // a suspension ends the call; it is made again when the turn continues
+	go func() {
 		select {
 		case <-t.suspending:
 			cancel(errSuspended)
 		case <-ctx.Done():
 		}
 	}()
+	return ctx, func() { cancel(nil) }
+}
 
+// attempt makes one model call. The result, also beside an error, tells what the call consumed.
+func (t *turn) attempt(step int, h *hold) (*received, error) {
+	tg := t.targets[t.target]
+	ctx, cancel := t.callContext()
+	defer cancel()
 	t.s.h.set.Fault("model.before")
 	res := &received{message: ai.Message{Role: ai.RoleAssistant}, model: tg.ModelID, ids: map[int]callName{}}
 	start := time.Now()
-	err := t.receive(ctx, step, tg, res, start)
+	err := t.receive(ctx, step, tg, h, res, start)
 	t.out.closeBlocks()
 	res.took = time.Since(start)
 	if err != nil {
 		return res, err
 	}
 	t.s.h.set.Fault("model.after")
+	if err := finished(res, tg.Provider); err != nil {
+		return res, err
+	}
 	switch {
-	case res.finish.Unified == "":
-		return res, &model.Error{Kind: model.ErrIncomplete, Provider: tg.Provider, Message: "the stream ended without a finish"}
-	case res.finish.Unified == ai.FinishError:
-		return res, &model.Error{Kind: model.ErrServer, Provider: tg.Provider, Message: "the provider ended the answer with an error: " + res.finish.Raw}
 	case res.empty():
 		return res, emptyAnswer(tg.Provider)
 	case cuts(res.finish.Unified): // what the model would have said next is not known
@@ -106,10 +110,23 @@ func (t *turn) attempt(step int) (*received, error) {
 	return res, nil
 }
 
+// finished checks that an answer came to its end.
+func finished(r *received, provider string) error {
+	switch r.finish.Unified {
+	case "":
+		return &model.Error{Kind: model.ErrIncomplete, Provider: provider, Message: "the stream ended without a finish"}
+	case ai.FinishError:
+		return &model.Error{Kind: model.ErrServer, Provider: provider, Message: "the provider ended the answer with an error: " + r.finish.Raw}
+	}
+	return nil
+}
+
 // receive reads the stream to its end.
-func (t *turn) receive(ctx context.Context, step int, tg Target, res *received, start time.Time) error {
+func (t *turn) receive(ctx context.Context, step int, tg Target, h *hold, res *received, start time.Time) error {
 	deltas := deltaFacts{t: t, step: step}
-	for p, err := range tg.Model.Stream(ctx, t.request(tg)) {
+	req := t.request(tg, t.messages(step))
+	req.MaxOutputTokens = h.maxOutput
+	for p, err := range tg.Model.Stream(ctx, req) {
 		if err != nil {
 			return err
 		}
@@ -216,17 +233,39 @@ func (t *turn) callID(res *received, index int, given string) string {
 	return id
 }
 
-// request is the model call for what the transcript holds.
-func (t *turn) request(tg Target) model.Request {
+// messages are what the transcript holds for a model. Files that no provider would take are left out, and the log
+// says so once in a turn.
+func (t *turn) messages(step int) []ai.Message {
+	msgs := t.s.history.upTo(t.s.all())
+	for _, note := range t.s.history.damaged {
+		if !t.resumed {
+			t.s.emit(step, event.PromptWarningPayload{Code: "file_left_out", Message: note})
+		}
+	}
+	t.s.history.damaged = nil
+	return msgs
+}
+
+// request is a model call with the messages.
+func (t *turn) request(tg Target, messages []ai.Message) model.Request {
 	r := model.Request{
-		Model: tg.ModelID, System: t.systemPrompt(), Messages: t.s.history.upTo(t.s.all()), Tools: t.tools(),
-		MaxOutputTokens: tg.MaxOutputTokens, ReasoningEffort: t.s.h.set.ReasoningEffort,
-		SessionID: t.s.opts.SessionID, Headers: t.s.opts.Headers,
+		Model: tg.ModelID, System: t.systemPrompt(), Messages: messages, Tools: t.tools(),
+		ReasoningEffort: t.s.h.set.ReasoningEffort, SessionID: t.s.opts.SessionID, Headers: t.s.opts.Headers,
 	}
 	if f := t.o.ResponseFormat; f != nil && f.Type == harness.ResponseFormatJSON {
 		r.ResponseSchema = f.Schema
 	}
 	return r
+}
+
+// outputBound is how long the step's answer may be: what the model can, and what its window has room for beside the
+// prompt. 0: the provider's own bound.
+func (t *turn) outputBound(tg Target) int {
+	if tg.MaxOutputTokens <= 0 || tg.ContextWindow <= 0 {
+		return tg.MaxOutputTokens
+	}
+	left := tg.ContextWindow - t.s.size() - tg.ContextWindow/50 // an estimate may be low
+	return int(max(min(int64(tg.MaxOutputTokens), left), worthwhileOutput))
 }
 
 // deltaFacts joins the many small pieces of arguments into fewer facts.

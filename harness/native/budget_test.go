@@ -56,10 +56,10 @@ func TestStepsAreBounded(t *testing.T) {
 }
 
 func TestTokensAreBounded(t *testing.T) {
-	r := newRig(t, func(r *rig) { looking(r, native.Budget{MaxTokens: 22}) }, endless(9)...)
+	r := newRig(t, func(r *rig) { looking(r, native.Budget{MaxTokens: 35}) }, endless(9)...)
 	_, err := r.try(r.ctx, "hi")
 	r.wantTurnError(err, event.ReasonMaxTokens)
-	r.wantCalls(2) // 11 tokens each
+	r.wantCalls(2) // 11 tokens each, and the prompt of the third would not fit
 }
 
 // With 0.02 a call and a limit of 0.05 exactly two calls are sent: the third could cross it.
@@ -77,7 +77,14 @@ func TestMoneyIsReservedBeforeACall(t *testing.T) {
 }
 
 func TestATurnThatFinishesOnTheCrossingCallSucceeds(t *testing.T) {
-	r := newRig(t, func(r *rig) { looking(r, native.Budget{MaxCostUSD: 0.05}); priced(r, 0.09) }, say("done"))
+	r := newRig(t, func(r *rig) {
+		looking(r, native.Budget{MaxCostUSD: 0.05})
+		r.set.Resolve = func(string) ([]native.Target, error) {
+			tg := r.target("main", r.model)
+			tg.Cost = func(u ai.Usage) (float64, event.CostStatus) { return 0.009 * float64(*u.InputTokens.Total), event.CostAvailable }
+			return []native.Target{tg}, nil
+		}
+	}, say("done")) // 0.09, which is more than the prompt looked like
 	r.wantText(r.prompt("hi"), "done")
 	// Reaching the limit to the cent is within it, whatever the sum of the prices is in binary.
 	r = newRig(t, func(r *rig) { looking(r, native.Budget{MaxCostUSD: 0.3}); priced(r, 0.1) }, append(endless(2), say("done"))...)
@@ -134,7 +141,7 @@ func TestALimitOverWhatIsUnknownIsRefused(t *testing.T) {
 
 // Budgets hold over all segments of a turn, and a new turn has its own.
 func TestBudgetsHoldOverSuspensions(t *testing.T) {
-	for name, b := range map[string]native.Budget{"steps": {MaxSteps: 4}, "tokens": {MaxTokens: 44}, "money": {MaxCostUSD: 0.08}} {
+	for name, b := range map[string]native.Budget{"steps": {MaxSteps: 4}, "tokens": {MaxTokens: 55}, "money": {MaxCostUSD: 0.08}} {
 		t.Run(name, func(t *testing.T) {
 			waiting := make(chan struct{}, 1)
 			steps := endless(2)

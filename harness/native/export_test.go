@@ -5,3 +5,6 @@ var (
 	DecodeLines = decodeLines
 	EncodeLine  = encodeLine
 )
+
+// Cut takes the items after the n-th away.
+func (m *MemoryTranscript) Cut(session string, n int) { m.items[session] = m.items[session][:n] }

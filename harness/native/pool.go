@@ -99,7 +99,7 @@ func (p *Pool) Reserve(ctx context.Context, least, most Amount) (*Reservation, e
 		}
 		taken := p.used.plus(p.reserved)
 		if taken.plus(least).over(p.limit) == "" {
-			r := &Reservation{Granted: p.between(taken, least, most), pool: p}
+			r := &Reservation{Granted: p.limit.between(taken, least, most), pool: p}
 			p.reserved = p.reserved.plus(r.Granted)
 			p.mu.Unlock()
 			return r, nil
@@ -114,18 +114,18 @@ func (p *Pool) Reserve(ctx context.Context, least, most Amount) (*Reservation, e
 	}
 }
 
-func (p *Pool) between(taken, least, most Amount) Amount {
-	g := Amount{max(least.Steps, most.Steps), max(least.Tokens, most.Tokens), max(least.CostUSD, most.CostUSD)}
-	if p.limit.Steps > 0 {
-		g.Steps = max(least.Steps, min(g.Steps, p.limit.Steps-taken.Steps))
+// between is as much of most as the limit a leaves beside what is taken, and never less than least.
+func (a Amount) between(taken, least, most Amount) Amount {
+	if a.Steps > 0 {
+		most.Steps = min(most.Steps, a.Steps-taken.Steps)
 	}
-	if p.limit.Tokens > 0 {
-		g.Tokens = max(least.Tokens, min(g.Tokens, p.limit.Tokens-taken.Tokens))
+	if a.Tokens > 0 {
+		most.Tokens = min(most.Tokens, a.Tokens-taken.Tokens)
 	}
-	if p.limit.CostUSD > 0 {
-		g.CostUSD = max(least.CostUSD, min(g.CostUSD, p.limit.CostUSD-taken.CostUSD))
+	if a.CostUSD > 0 {
+		most.CostUSD = min(most.CostUSD, a.CostUSD-taken.CostUSD)
 	}
-	return g
+	return Amount{max(least.Steps, most.Steps), max(least.Tokens, most.Tokens), max(least.CostUSD, most.CostUSD)}
 }
 
 func (p *Pool) refuse(reason string, least Amount) error {

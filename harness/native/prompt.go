@@ -18,6 +18,7 @@ func (t *turn) systemPrompt() string {
 	if t.s.opts.SessionWorkDir != "" {
 		p += "\n\nYour working directory is " + t.s.opts.SessionWorkDir + "."
 	}
+	p += instructionText(t.s.instructions)
 	if t.o.Instructions != "" {
 		p += "\n\n" + t.o.Instructions
 	}

@@ -123,7 +123,11 @@ func TestAnErrorThatIsNotTransientFailsAtOnce(t *testing.T) {
 				start := time.Now()
 				r := newRig(t, nil, failing(err), say("never"))
 				_, got := r.try(r.ctx, "hi")
-				if te := r.wantTurnError(got, event.ReasonProvider); !errors.Is(te, err) {
+				reason := event.ReasonProvider
+				if name == "context length" {
+					reason = event.ReasonContextLength
+				}
+				if te := r.wantTurnError(got, reason); !errors.Is(te, err) {
 					t.Errorf("the cause is %v", te.Err)
 				}
 				r.wantCalls(1)

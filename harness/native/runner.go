@@ -60,7 +60,12 @@ func (r *runner) wait() { r.wg.Wait() }
 
 // recordResult puts one result into the transcript, with the typed state that it brings, and reports it.
 func (t *turn) recordResult(step int, c ai.ToolCallPart, res tool.Result, facts ...event.Payload) error {
-	items := []Item{{Kind: KindResult, Step: step, CallID: c.ToolCallID, Tool: c.ToolName, Output: res.Output, Error: res.Error, Seen: res.Seen}}
+	files, note := fitting(res.Files)
+	res.Output += note
+	items := []Item{{
+		Kind: KindResult, Step: step, CallID: c.ToolCallID, Tool: c.ToolName,
+		Output: res.Output, Error: res.Error, Artifact: res.Artifact, Files: files, Seen: res.Seen,
+	}}
 	for _, f := range facts {
 		switch p := f.(type) {
 		case event.TodosUpdatedPayload:

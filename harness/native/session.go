@@ -35,11 +35,17 @@ type session struct {
 	history  history
 	callIDs  map[string]bool // of all calls in the transcript
 	caughtUp bool
+	level    int // thresholds of the context window that are behind
+
+	instructions []InstructionFile // of the workspace
 
 	itemsMu sync.Mutex // of what follows, against the submit methods and calls that run side by side
 	items   []Item
 	chain   chain
 	sums    tally
+	gauge   gauge
+	prefix  int64 // estimate of system prompt and tools
+	window  int64 // of the model in use
 }
 
 func newSession(h *Harness, o harness.StartOptions) (*session, error) {
@@ -125,6 +131,7 @@ func (s *session) load(ctx context.Context) error {
 	s.itemsMu.Lock()
 	s.items, s.chain = items, c
 	s.sums.add(items...)
+	s.gauge = gaugeOf(items)
 	s.itemsMu.Unlock()
 	s.restore(items)
 	s.loaded = true
@@ -146,6 +153,8 @@ func (s *session) restore(items []Item) {
 			for path, v := range it.Seen {
 				s.versions.See(path, v)
 			}
+		case KindInstructions:
+			s.instructions = it.Instructions
 		case KindTodos:
 			s.todos.Set(it.Todos)
 		case KindSteer:
@@ -201,6 +210,7 @@ func (s *session) append(ctx context.Context, items ...Item) error {
 	}
 	s.sums.add(items...)
 	for _, it := range items {
+		s.gauge.add(&it)
 		it.encoded = nil
 		s.items = append(s.items, it)
 	}
@@ -239,7 +249,7 @@ func (s *session) env(step int, callID, toolName string) tool.Env {
 			s.emit(step, event.ToolOutputDeltaPayload{CallID: callID, Tool: toolName, StreamIndex: stream, Content: chunk})
 		},
 		Artifacts: s.h.set.Artifacts, Jobs: s.jobs, Todos: s.todos, Versions: s.versions,
-		Memory: s.h.set.Memory, Skills: s.h.set.Skills,
+		Memory: s.h.set.Memory, Skills: s.h.set.Skills, Context: s,
 		Activator: tool.NewActivator(s.h.tools, s.h.set.Activation, s.opts.SessionID, s.mayActivate),
 		Panic: func(name string, value any, stack []byte) {
 			s.h.set.Logger.Error("tool panicked", "tool", name, "call", callID, "panic", fmt.Sprint(value), "stack", string(stack))
@@ -378,7 +388,19 @@ func (s *session) end(ctx context.Context) error {
 	return s.jobs.KillAll(ctx)
 }
 
-// DoCompact implements harness.AdapterSession.
-func (s *session) DoCompact(context.Context, string) error {
-	return harness.NewCapabilityUnsupportedError("Compaction is not built yet in the native harness.", HarnessID, nil)
+// DoCompact implements harness.AdapterSession. The request is recorded, and the compaction is made before the next
+// model call, of this turn or of the next one; its outcome comes as a part of that turn.
+func (s *session) DoCompact(ctx context.Context, customInstructions string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return errors.New("native: session has ended")
+	}
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	if len(s.all()) == 0 {
+		return errors.New("native: the session has no messages to compact")
+	}
+	return s.append(context.WithoutCancel(ctx), Item{Kind: KindCompact, Compact: &CompactRequest{Instructions: customInstructions}})
 }

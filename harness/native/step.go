@@ -2,6 +2,7 @@ package native
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,35 +20,68 @@ func (t *turn) modelStep(step int) error {
 	if _, err := t.takeSteering(step, false); err != nil {
 		return err
 	}
-	prev, hadAnswer := lastAnswer(t.s.all())
-	if err := t.checkBudget(step, prev, hadAnswer); err != nil {
+	o := t.open(step)
+	err := t.prepare(step, o)
+	if err == nil {
+		err = t.callModel(step, o)
+	}
+	var te *TurnError
+	if errors.As(err, &te) {
+		t.s.journal(o.ending()...)
+	}
+	return err
+}
+
+// prepare sees to it that the call may be made and fits the model.
+func (t *turn) prepare(step int, o *opening) error {
+	if err := t.checkBudget(step); err != nil {
 		return err
 	}
-	tried := attempts(t.s.all(), step)
-	opening := t.opening(step, tried, prev, hadAnswer)
+	if n := pauses(t.s.all()); n > maxPauses {
+		return &TurnError{Reason: event.ReasonProvider, Message: fmt.Sprintf("the provider paused its answer %d times without an end", n)}
+	}
+	if err := t.makeRoom(step, o); err != nil {
+		return err
+	}
+	o.add(step, t.pressure()...)
+	return nil
+}
+
+// callModel makes the step's model call until it is answered, or cannot be.
+func (t *turn) callModel(step int, o *opening) error {
+	tried := attempts(t.s.all(), step, "")
 	if tried.reached >= model.MaxAttempts && !t.fallBack() {
-		t.s.journal(opening...)
+		t.s.journal(o.take()...)
 		return t.providerFailed(errLost)
 	}
 	for {
-		if err := t.requested(step, tried.made+1, opening); err != nil {
+		tg := t.targets[t.target]
+		h, err := t.reserve(step, tg, t.s.nextPrompt(), t.outputBound(tg), 1)
+		if err != nil {
 			return err
 		}
-		opening = nil
-		res, err := t.attempt(step)
+		if err := t.requested(step, tried.made+1, o.take()); err != nil {
+			return err
+		}
+		res, err := t.attempt(step, h)
+		h.settle(res.usage, costOf(tg, res.usage), err == nil)
 		if err == nil {
 			return t.record(step, res)
 		}
-		tried = attempts(t.s.all(), step)
+		tried = attempts(t.s.all(), step, "")
 		if stop := t.stop(); stop != nil {
-			_ = t.discard(step, tried, res, errInterrupted, 0, false) // the turn ends anyway
+			_ = t.discard(step, "", tg, tried, res, errInterrupted, 0, false) // the turn ends anyway
 			return stop
 		}
 		again, wait := t.again(err, tried)
-		if err := t.discard(step, tried, res, err, wait, again); err != nil {
+		if err := t.discard(step, "", tg, tried, res, err, wait, again); err != nil {
 			return err
 		}
+		shorter, serr := t.shorterAfter(step, o, err)
 		switch {
+		case serr != nil:
+			return serr
+		case shorter: // another call of the same provider
 		case again:
 			if err := t.wait(wait); err != nil {
 				return err
@@ -58,6 +92,24 @@ func (t *turn) modelStep(step int) error {
 	}
 }
 
+// shorterAfter makes the history shorter when the provider refused its length, once for the step.
+func (t *turn) shorterAfter(step int, o *opening, err error) (bool, error) {
+	set := t.s.h.set.Compaction
+	times, _ := tooLong(t.s.all(), step)
+	if e, ok := model.AsError(err); !ok || e.Kind != model.ErrContextLength || times != 1 || !set.Auto {
+		return false, nil
+	}
+	return t.shorten(step, o, set.automatic())
+}
+
+func costOf(tg Target, u ai.Usage) float64 {
+	if tg.Cost == nil || !u.Known() {
+		return 0
+	}
+	usd, _ := tg.Cost(u)
+	return usd
+}
+
 var (
 	// errLost is the failure of a call that was made as often as it may be, and whose process died each time.
 	errLost error = &model.Error{Kind: model.ErrIncomplete, Message: "the call was made again and again, and its process ended each time"}
@@ -65,15 +117,42 @@ var (
 	errInterrupted error = &model.Error{Kind: attemptInterrupted}
 )
 
-// opening are the facts that go into one commit with the step's first request of this segment.
-func (t *turn) opening(step int, tried tries, prev answer, hadAnswer bool) []event.Fact {
-	var facts []event.Fact
-	if tried.made == 0 {
-		facts = append(t.stepEnd(prev, hadAnswer), at(step, event.RunStepStartedPayload{StepStartMS: t.s.h.set.Now().UnixMilli()})...)
+// opening are the facts that go into one commit with the first thing that is recorded of a step in this segment.
+type opening struct {
+	facts []event.Fact
+	ends  int // the first of them, which end the step before
+}
+
+func (t *turn) open(step int) *opening {
+	o := &opening{}
+	items := t.s.all()
+	if !begun(items, step) {
+		prev, had := lastAnswer(items)
+		o.facts = t.stepEnd(prev, had)
+		o.ends = len(o.facts)
+		o.add(step, event.RunStepStartedPayload{StepStartMS: t.s.h.set.Now().UnixMilli()})
 	}
-	if tried.open { // the process died in the middle of a call
-		facts = append(facts, at(step, event.LLMAttemptDiscardedPayload{Attempt: tried.made, Reason: attemptInterrupted})...)
+	if tried := attempts(items, step, ""); tried.open { // the process died in the middle of a call
+		o.add(step, event.LLMAttemptDiscardedPayload{Attempt: tried.made, Reason: attemptInterrupted})
 	}
+	return o
+}
+
+func (o *opening) add(step int, payloads ...event.Payload) {
+	o.facts = append(o.facts, at(step, payloads...)...)
+}
+
+// take gives the facts, once.
+func (o *opening) take() []event.Fact {
+	facts := o.facts
+	o.facts, o.ends = nil, 0
+	return facts
+}
+
+// ending is what is left to say of the step before when this one is not made.
+func (o *opening) ending() []event.Fact {
+	facts := o.facts[:o.ends]
+	o.facts, o.ends = nil, 0
 	return facts
 }
 
@@ -95,16 +174,25 @@ func (t *turn) again(err error, tried tries) (bool, time.Duration) {
 	return v.Again, v.Wait
 }
 
-// fallBack moves on to the next target that the budget can count.
-func (t *turn) fallBack() bool {
-	for i := t.target + 1; i < len(t.targets); i++ {
-		if t.s.h.set.Budget.MaxCostUSD > 0 && t.targets[i].Cost == nil {
-			continue
+// next is the target after the i-th that the budget can count, -1 when there is none.
+func (t *turn) next(i int) int {
+	money := t.s.h.set.Budget.MaxCostUSD > 0 || t.s.h.set.Pool != nil && t.s.h.set.Pool.Limit().CostUSD > 0
+	for i++; i < len(t.targets); i++ {
+		if !money || t.targets[i].Cost != nil {
+			return i
 		}
-		t.target = i
-		return true
 	}
-	return false
+	return -1
+}
+
+// fallBack moves on to the next target.
+func (t *turn) fallBack() bool {
+	i := t.next(t.target)
+	if i < 0 {
+		return false
+	}
+	t.target = i
+	return true
 }
 
 // at makes facts of a step.
@@ -132,17 +220,24 @@ func (t *turn) sinceBegan(step int) int64 {
 }
 
 func (t *turn) providerFailed(err error) error {
-	return &TurnError{Reason: event.ReasonProvider, Message: err.Error(), Err: err}
+	e := &TurnError{Reason: event.ReasonProvider, Message: err.Error(), Err: err}
+	if m, ok := model.AsError(err); ok && m.Kind == model.ErrContextLength {
+		t.measure()
+		items := t.s.all()
+		rec := recordOf(items)
+		e.Reason = event.ReasonContextLength
+		e.Message += fmt.Sprintf(" (by estimate system prompt and tools hold %d tokens, the messages %d)", t.s.prefixSize(), sizeWith(items, &rec))
+	}
+	return e
 }
 
 // discard records that an attempt's deltas do not count. What it consumed does.
-func (t *turn) discard(step int, tried tries, res *received, err error, wait time.Duration, again bool) error {
-	tg := t.targets[t.target]
-	p := event.LLMAttemptDiscardedPayload{Attempt: tried.made, Reason: "error", RetryInMS: wait.Milliseconds()}
+func (t *turn) discard(step int, purpose string, tg Target, tried tries, res *received, err error, wait time.Duration, again bool) error {
+	p := event.LLMAttemptDiscardedPayload{Attempt: tried.made, Purpose: purpose, Reason: "error", RetryInMS: wait.Milliseconds()}
 	if e, ok := model.AsError(err); ok {
 		p.Reason, p.Status = string(e.Kind), e.Status
 	}
-	it := Item{Kind: KindAttempt, Step: step, Attempt: tried.made, Provider: tg.Provider, Model: tg.ModelID, Error: p.Reason}
+	it := Item{Kind: KindAttempt, Step: step, Attempt: tried.made, Purpose: purpose, Provider: tg.Provider, Model: tg.ModelID, Error: p.Reason}
 	more := []event.Payload{p}
 	if isEmpty(err) {
 		it.Error = attemptEmpty
@@ -165,7 +260,7 @@ func (t *turn) discard(step int, tried tries, res *received, err error, wait tim
 		more = append(more, t.usageDelta(res.usage, it.CostUSD, status, tg.PricingVersion))
 	}
 	t.s.emit(step, more...)
-	if t.stop() == nil {
+	if t.stop() == nil && purpose == "" {
 		t.out.discard(res.usage)
 	}
 	return nil
@@ -256,38 +351,4 @@ func Totals(u, last ai.Usage) event.UsageTotals {
 		TotalTokens:    count(u.InputTokens.Total) + count(u.OutputTokens.Total),
 		LastTurnTokens: count(last.InputTokens.Total) + count(last.OutputTokens.Total),
 	}
-}
-
-// checkBudget refuses a model call that the turn's budget does not cover. Money is reserved before the call: the next
-// call is taken to cost what the last one did. What a provider does not report is unknown and not nothing: a limit
-// over it cannot be kept.
-func (t *turn) checkBudget(step int, prev answer, hadAnswer bool) error {
-	b, sums := t.s.h.set.Budget, t.s.tally()
-	refuse := func(reason, format string, args ...any) error {
-		t.s.journal(t.stepEnd(prev, hadAnswer)...)
-		return &TurnError{Reason: reason, Message: fmt.Sprintf(format, args...)}
-	}
-	switch used := Totals(sums.usage, ai.Usage{}).TotalTokens; {
-	case b.MaxSteps > 0 && step > b.MaxSteps:
-		return refuse(event.ReasonMaxSteps, "the run used its %d steps without an end", b.MaxSteps)
-	case b.Timeout > 0 && t.clock.elapsed() >= b.Timeout:
-		t.s.journal(t.stepEnd(prev, hadAnswer)...)
-		return timedOut(b.Timeout)
-	case b.MaxTokens > 0 && used >= b.MaxTokens:
-		return refuse(event.ReasonMaxTokens, "the run used %d of %d tokens", used, b.MaxTokens)
-	case b.MaxTokens > 0 && sums.unreported:
-		return refuse(event.ReasonMaxTokens, "the provider does not report what it uses, so the limit of %d tokens cannot be kept", b.MaxTokens)
-	case b.MaxCostUSD <= 0:
-		return nil
-	case t.targets[t.target].Cost == nil:
-		return refuse(event.ReasonMaxCost, "the model %s has no price, so max_cost_usd cannot be kept: add its price to the model catalogue or leave the limit out", t.targets[t.target].ModelID)
-	case sums.unreported:
-		return refuse(event.ReasonMaxCost, "the provider does not report what it uses, so max_cost_usd cannot be kept")
-	}
-	const rounding = 1 + 1e-9 // sums of prices are not exact
-	if sums.cost > 0 && sums.cost+sums.lastCost > b.MaxCostUSD*rounding {
-		t.s.journal(append(t.stepEnd(prev, hadAnswer), at(step-1, event.RunCostLimitReachedPayload{MaxCostUSD: b.MaxCostUSD, CumulativeCostUSD: sums.cost})...)...)
-		return &TurnError{Reason: event.ReasonMaxCost, Message: fmt.Sprintf("the next model call could exceed the limit of %.4f USD (%.4f used)", b.MaxCostUSD, sums.cost)}
-	}
-	return nil
 }

@@ -27,6 +27,11 @@ const (
 	KindResult    ItemKind = "result"
 	KindTodos     ItemKind = "todos"
 	KindActivated ItemKind = "activated"
+	// KindInstructions holds the instruction files of the workspace, as they were when the session began.
+	KindInstructions ItemKind = "instructions"
+	// KindCompact asks for a compaction, KindCompaction is one.
+	KindCompact    ItemKind = "compact"
+	KindCompaction ItemKind = "compaction"
 )
 
 // Item is one entry of a session's transcript. Which fields are set depends on Kind.
@@ -41,10 +46,12 @@ type Item struct {
 	// Attempt counts the model calls of the step, from 1. An attempt has one item when it is made, and a second one
 	// with Error when it failed.
 	Attempt int `json:"attempt,omitempty"`
+	// Purpose is event.PurposeSummary for the model calls of a compaction, which count for themselves.
+	Purpose string `json:"purpose,omitempty"`
 	// Provider and Model served the attempt or the answer.
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
-	// Of an answer, and of a failed attempt that was paid for.
+	// Of an answer, of a failed attempt that was paid for, and of a compaction with a summary.
 	Usage   *ai.Usage `json:"usage,omitempty"`
 	CostUSD float64   `json:"cost_usd,omitempty"`
 	// Of an answer.
@@ -56,13 +63,18 @@ type Item struct {
 	Arguments string            `json:"arguments,omitempty"` // with which it was started
 	Approval  *event.Approval   `json:"approval,omitempty"`  // as it was decided
 	Output    string            `json:"output,omitempty"`
-	Error     string            `json:"error,omitempty"` // of a result, or why an attempt failed
+	Error     string            `json:"error,omitempty"`    // of a result, or why an attempt failed
+	Artifact  string            `json:"artifact,omitempty"` // id of the full output
+	Files     []ai.FilePart     `json:"files,omitempty"`    // for the model, beside Output
 	Seen      map[string]string `json:"seen,omitempty"`
 
 	Todos []event.Todo `json:"todos,omitempty"`
-	// Compact is a request for a compaction, of a steer item.
+	// Compact is a request for a compaction, of KindCompact or of a steer item.
 	Compact   *CompactRequest `json:"compact,omitempty"`
 	Activated []string        `json:"activated,omitempty"`
+
+	Compaction   *CompactionRecord `json:"compaction,omitempty"`
+	Instructions []InstructionFile `json:"instructions,omitempty"`
 
 	// encoded is the item's JSON, between its making and its place in the transcript's digest.
 	encoded json.RawMessage
@@ -87,7 +99,11 @@ func (it Item) JSON() (json.RawMessage, error) {
 func DecodeItem(data json.RawMessage) (Item, error) {
 	var it Item
 	if err := json.Unmarshal(data, &it); err != nil {
-		return Item{}, err
+		fixed := mended(data)
+		it = Item{}
+		if fixed == nil || json.Unmarshal(fixed, &it) != nil {
+			return Item{}, err
+		}
 	}
 	if it.Kind == "" {
 		return Item{}, fmt.Errorf("an item has no kind")

@@ -52,6 +52,8 @@ type turn struct {
 	wake    chan struct{} // capacity 1: something was submitted
 
 	out partWriter
+	// resumed: the turn goes on from an earlier segment.
+	resumed bool
 
 	recordMu  sync.Mutex        // orders the results of calls that ran side by side
 	announced map[string]string // names of the calls whose parts were emitted, by call id
@@ -181,6 +183,7 @@ func (t *turn) nudge() {
 // run drives the loop to its end.
 func (t *turn) run(prompt *ai.Message) {
 	if prompt == nil {
+		t.resumed = true
 		t.resume()
 	}
 	t.clock.start()
@@ -276,13 +279,34 @@ func (t *turn) begin(prompt ai.Message) error {
 	prior := t.s.tally().messages
 	t.s.h.set.Activation.Cleanup(t.s.opts.SessionID)
 	t.s.todos.Set(nil)
-	if err := t.append(Item{Kind: KindPrompt, Message: &prompt}); err != nil {
+	items, read, err := t.instructions()
+	if err != nil {
 		return err
+	}
+	if err := t.append(append(items, Item{Kind: KindPrompt, Message: &prompt})...); err != nil {
+		return err
+	}
+	if len(read) > 0 {
+		t.s.emit(0, event.PromptResolvedPayload{Files: read})
 	}
 	if prior > 0 {
 		t.s.emit(0, event.ConversationContinuedPayload{PriorMessageCount: prior})
 	}
 	return t.s.checkpoint(t.ctx)
+}
+
+// instructions reads the workspace's instruction files, once in a session's life: later turns begin with the same
+// system prompt whatever becomes of the files.
+func (t *turn) instructions() ([]Item, []event.PromptFile, error) {
+	if t.s.h.set.NoInstructionFiles || len(t.s.all()) > 0 {
+		return nil, nil, nil
+	}
+	files, read, err := readInstructions(t.ctx, t.s.opts.SandboxSession, t.s.opts.SessionWorkDir)
+	if err != nil || len(files) == 0 {
+		return nil, read, err
+	}
+	t.s.instructions = files
+	return []Item{{Kind: KindInstructions, Instructions: files}}, read, nil
 }
 
 // resume goes on where the turn stood: with the working time that it has used, and with the provider that served it

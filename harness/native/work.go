@@ -100,7 +100,7 @@ func nextWork(items []Item) work {
 		return work{phase: phaseModel, step: 1}
 	case len(a.open()) > 0:
 		return work{phase: phaseCalls, step: a.item.Step, answer: a}
-	case len(a.calls()) > 0 || a.steered:
+	case len(a.calls()) > 0 || a.steered || paused(a.item.Finish):
 		return work{phase: phaseModel, step: a.item.Step + 1, answer: a}
 	}
 	return work{phase: phaseDone, step: a.item.Step, answer: a}
@@ -122,13 +122,16 @@ type tries struct {
 	reached, empty  int
 }
 
-// attempts counts the model calls of the step that is not answered yet.
-func attempts(items []Item, step int) tries {
+// attempts counts the model calls of the step that is not answered yet, or those of its compaction that is not done.
+func attempts(items []Item, step int, purpose string) tries {
 	var t tries
 	tail, _ := sinceAnswer(items)
 	for i := range tail {
 		it := &tail[i]
-		if it.Kind != KindAttempt || it.Step != step {
+		if it.Kind == KindCompaction && purpose != "" {
+			t = tries{}
+		}
+		if it.Kind != KindAttempt || it.Step != step || it.Purpose != purpose {
 			continue
 		}
 		t.open = it.Error == ""
@@ -148,10 +151,41 @@ func attempts(items []Item, step int) tries {
 	return t
 }
 
+// begun reports whether something of the step is on record, and with it the facts that open it.
+func begun(items []Item, step int) bool {
+	tail, _ := sinceAnswer(items)
+	for i := range tail {
+		if it := &tail[i]; it.Step == step && (it.Kind == KindAttempt || it.Kind == KindCompaction) {
+			return true
+		}
+	}
+	return false
+}
+
+// paused tells of an answer that the provider cut off to be asked again with the same messages, and with this answer
+// behind them.
+func paused(f *ai.FinishReason) bool { return f != nil && f.Raw == "pause_turn" }
+
+// maxPauses is how often in a row an answer may be paused.
+const maxPauses = 16
+
+// pauses counts the paused answers at the end of the turn.
+func pauses(items []Item) (n int) {
+	for i := len(items) - 1; i >= 0 && items[i].Kind != KindPrompt; i-- {
+		if items[i].Kind == KindAnswer {
+			if !paused(items[i].Finish) {
+				break
+			}
+			n++
+		}
+	}
+	return n
+}
+
 // lastAttempt finds the turn's newest model call that fits.
 func lastAttempt(items []Item, fits func(*Item) bool) (Item, bool) {
 	for i := len(items) - 1; i >= 0 && items[i].Kind != KindPrompt; i-- {
-		if it := &items[i]; it.Kind == KindAttempt && it.Error == "" && fits(it) {
+		if it := &items[i]; it.Kind == KindAttempt && it.Purpose == "" && it.Error == "" && fits(it) {
 			return *it, true
 		}
 	}
@@ -170,9 +204,12 @@ func stepBegan(items []Item, step int) int64 {
 	return it.ActiveMS
 }
 
-// tally is what the items of a session add up to. All but messages begin anew with each turn.
+// tally is what the items of a session add up to. All but the fields up to lastOutput begin anew with each turn.
 type tally struct {
 	messages   int
+	request    *CompactRequest // a compaction that was asked for and not done yet; the newest, where there are several
+	lastOutput int64           // tokens of the newest answer, 0 when not known
+
 	usage      ai.Usage
 	cost       float64 // in dollars
 	lastCost   float64 // of the newest answer
@@ -183,8 +220,13 @@ type tally struct {
 func (t *tally) add(items ...Item) {
 	for i := range items {
 		it := &items[i]
-		if it.Kind == KindPrompt {
-			*t = tally{messages: t.messages}
+		switch {
+		case it.Kind == KindPrompt:
+			*t = tally{messages: t.messages, request: t.request, lastOutput: t.lastOutput}
+		case it.Compact != nil:
+			t.request = it.Compact
+		case it.Kind == KindCompaction && it.Compaction.Cause == causeRequested:
+			t.request = nil
 		}
 		if it.Message != nil {
 			t.messages++
@@ -194,9 +236,12 @@ func (t *tally) add(items ...Item) {
 		}
 		t.cost += it.CostUSD
 		t.activeMS = max(t.activeMS, it.ActiveMS)
-		if it.Kind == KindAnswer {
-			t.lastCost = it.CostUSD
+		switch it.Kind {
+		case KindAnswer:
+			t.lastCost, t.lastOutput = it.CostUSD, count(usageOf(*it).OutputTokens.Total)
 			t.unreported = t.unreported || !usageOf(*it).Known()
+		case KindCompaction:
+			t.unreported = t.unreported || it.Usage != nil && !it.Usage.Known()
 		}
 	}
 }

@@ -216,7 +216,16 @@ func (s *source) table(b *strings.Builder, st *ast.StructType, used map[string]b
 		return
 	}
 	b.WriteString("\n| member | type | |\n| --- | --- | --- |\n")
+	s.rows(b, st, used)
+}
+
+// rows writes a struct's members, those of embedded structs in their place.
+func (s *source) rows(b *strings.Builder, st *ast.StructType, used map[string]bool) {
 	for _, f := range st.Fields.List {
+		if id, ok := f.Type.(*ast.Ident); ok && len(f.Names) == 0 && s.structs[id.Name] != nil {
+			s.rows(b, s.structs[id.Name], used)
+			continue
+		}
 		tag := ""
 		if f.Tag != nil {
 			raw, _ := strconv.Unquote(f.Tag.Value)
