@@ -1,11 +1,14 @@
 package sqlite
 
 import (
+	"bufio"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +44,52 @@ func TestSecondOpenerIsToldTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	openDir(t, dir)
+}
+
+const ownerDir = "HARNESS_SQLITE_OWNER_DIR"
+
+// Two processes on one state directory: the second is refused with the owner's pid and host, and the death of the
+// owner by any signal frees the directory.
+func TestASecondProcessIsRefusedUntilTheOwnerIsKilled(t *testing.T) {
+	if dir := os.Getenv(ownerDir); dir != "" {
+		openDir(t, dir)
+		fmt.Println("opened")
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent kills this process, or is gone itself
+		return
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestASecondProcessIsRefusedUntilTheOwnerIsKilled$", "-test.v")
+	cmd.Env = append(os.Environ(), ownerDir+"="+dir)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "opened" {
+	}
+	_, err = Open(t.Context(), Options{Dir: dir})
+	host, _ := os.Hostname()
+	if !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d on host %s", cmd.Process.Pid, host)) {
+		t.Errorf("error is %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() { // to the end of the process
+	}
+	_ = cmd.Wait()
+	s := openDir(t, dir)
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestFilesAreForTheOwnerOnly(t *testing.T) {

@@ -178,6 +178,25 @@ func (x *searchIndex) reading(ctx context.Context) (*sql.DB, error) {
 	return x.open(ctx)
 }
 
+// giveUp drops a damaged file, so that the next use makes it anew. The mutex must be held.
+func (x *searchIndex) giveUp(db *sql.DB) error {
+	if x.db != db {
+		return nil // somebody else has
+	}
+	x.db = nil
+	return errors.Join(errors.New("the index is damaged and is made anew"), db.Close(), x.remove())
+}
+
+// failed is what a failed read leads to.
+func (x *searchIndex) failed(db *sql.DB, err error) error {
+	if broken(err) {
+		x.mu.Lock()
+		err = errors.Join(err, x.giveUp(db))
+		x.mu.Unlock()
+	}
+	return fmt.Errorf("sqlite: search index: %w", err)
+}
+
 // write runs f in a transaction of the index. A damaged file is given up, and made anew by the next use.
 func (x *searchIndex) write(ctx context.Context, f func(tx *sql.Tx) error) error {
 	x.mu.Lock()
@@ -195,8 +214,7 @@ func (x *searchIndex) write(ctx context.Context, f func(tx *sql.Tx) error) error
 		}
 	}
 	if broken(err) {
-		err = errors.Join(fmt.Errorf("%w: the index is damaged and is made anew", err), x.db.Close(), x.remove())
-		x.db = nil
+		err = errors.Join(err, x.giveUp(db))
 	}
 	if err != nil {
 		return fmt.Errorf("sqlite: search index: %w", err)
@@ -211,7 +229,7 @@ func (s *Store) Indexed(ctx context.Context) (cursor int64, err error) {
 		return 0, err
 	}
 	if err := db.QueryRowContext(ctx, `SELECT cursor FROM state`).Scan(&cursor); err != nil {
-		return 0, fmt.Errorf("sqlite: search index: %w", err)
+		return 0, s.index.failed(db, err)
 	}
 	return cursor, nil
 }
@@ -369,7 +387,7 @@ func (s *Store) Search(ctx context.Context, q store.SearchQuery) ([]store.Search
 			})
 		}
 		if err != nil {
-			return nil, "", fmt.Errorf("sqlite: search: %w", err)
+			return nil, "", s.index.failed(db, err)
 		}
 		if len(hits) > limit {
 			return hits[:limit], places[limit-1].String(), nil

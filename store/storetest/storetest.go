@@ -28,7 +28,8 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"log", logTests}, {"lease", leaseTests}, {"batch", batchTests}, {"approval", approvalTests}, {"question", questionTests},
 		{"park", parkTests}, {"deadline", deadlineTests}, {"list", listTests}, {"key", keyTests}, {"reopen", reopenTests},
-		{"memory", memoryTests}, {"model", modelTests},
+		{"memory", memoryTests},
+		{"conversation", conversationTests}, {"deletion", deletionTests}, {"fork", forkTests}, {"search", searchTests}, {"model", modelTests},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
