@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/harness-go/harness/control"
@@ -95,6 +96,12 @@ type Engine struct {
 	created sync.Map
 	tenants tenantCache
 
+	// births is held by the creation of a run, and exclusively by the deletion of a conversation.
+	births   sync.RWMutex
+	indexing sync.Mutex // held over FlushSearch
+	keeper   keeper
+	keeping  atomic.Bool // the keeper's goroutine runs
+
 	nudge  chan struct{} // wakes the sweeper
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -129,11 +136,14 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	return &Engine{o: o, artifacts: a, activation: &tool.ActivationTracker{}, segments: map[string]*segment{}, steered: map[string]bool{}, nudge: make(chan struct{}, 1)}, nil
+	return &Engine{o: o, artifacts: a, activation: &tool.ActivationTracker{}, segments: map[string]*segment{}, steered: map[string]bool{}, nudge: make(chan struct{}, 1), keeper: newKeeper()}, nil
 }
 
 // Start takes over what an earlier process left open and begins to serve.
 func (e *Engine) Start(ctx context.Context) error {
+	if err := e.buryAll(ctx); err != nil {
+		return fmt.Errorf("engine: remove files of deleted conversations: %w", err)
+	}
 	if err := e.o.Dispatcher.Start(e.execute); err != nil {
 		return fmt.Errorf("engine: start dispatcher: %w", err)
 	}
@@ -149,8 +159,10 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	bg, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e.cancel = cancel
-	e.wg.Add(1)
+	e.wg.Add(2)
+	e.keeping.Store(true)
 	go e.sweep(bg)
+	go e.keep(bg)
 	return nil
 }
 

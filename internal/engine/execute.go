@@ -155,7 +155,7 @@ type opened struct {
 
 // open makes the agent and its session from the run's plan and state.
 func (s *segment) open(ctx context.Context, box sandbox.NetworkSession) (*opened, error) {
-	artifacts := s.e.artifacts.Session(s.run.ConversationID)
+	artifacts := s.e.artifacts.Session(artifactsOf(s.run.TenantID, s.run.ConversationID))
 	h, err := s.e.o.Harnesses[s.plan.Harness](SegmentEnv{Plan: s.plan, Transcript: s, Artifacts: artifacts, Activation: s.e.activation, Inbox: s.inbox, Fault: s.e.o.Fault})
 	if err != nil {
 		return nil, err

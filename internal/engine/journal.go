@@ -209,7 +209,7 @@ func (s *segment) Append(_ context.Context, _ string, items ...native.Item) erro
 		if err != nil {
 			return fmt.Errorf("engine: transcript item: %w", err)
 		}
-		s.staged.Transcript = append(s.staged.Transcript, store.TranscriptItem{RunID: s.run.ID, Kind: string(it.Kind), Data: data})
+		s.staged.Transcript = append(s.staged.Transcript, store.TranscriptItem{RunID: s.run.ID, Kind: transcriptKind(it), Data: data})
 		switch it.Kind {
 		case native.KindResult:
 			s.settle(it.CallID)

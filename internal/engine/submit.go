@@ -90,10 +90,12 @@ func (e *Engine) create(ctx context.Context, p Principal, prompt, conversation, 
 	if conversation == "" {
 		conversation = id
 	}
+	e.births.RLock()
 	c, err := e.o.Store.CreateRun(ctx, store.NewRun{
 		ID: id, TenantID: p.TenantID, ConversationID: conversation, PreviousRunID: previous, AgentID: plan.AgentID, Prompt: prompt, Request: body,
 		CreatedBy: p.Identity(), IdempotencyKey: key, BodyDigest: digest, Lease: true,
 	})
+	e.births.RUnlock()
 	switch {
 	case errors.Is(err, store.ErrIdempotencyMismatch):
 		return store.Run{}, false, conflict("idempotency_mismatch", "this Idempotency-Key was used with another request")

@@ -21,6 +21,13 @@ func (c *tenantCache) get(runID string) (string, bool) {
 	return t, ok
 }
 
+// clear forgets everything: some of it may be deleted.
+func (c *tenantCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cur, c.old = nil, nil
+}
+
 func (c *tenantCache) put(runID, tenant string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
