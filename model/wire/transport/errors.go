@@ -99,6 +99,9 @@ func (c *Client) requestError(x *exchange, err error) error {
 	if w := c.waitError(x); w != nil {
 		return w
 	}
+	if e, ok := c.given(err); ok {
+		return e
+	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err // the outer text repeats the URL
@@ -107,6 +110,17 @@ func (c *Client) requestError(x *exchange, err error) error {
 		return c.fail(model.ErrProtocol, err.Error(), errRedirect)
 	}
 	return c.fail(model.ErrConnection, err.Error(), err)
+}
+
+// given is the error of what Config.Wrap put before the network, where it says its kind itself.
+func (c *Client) given(err error) (*model.Error, bool) {
+	e, ok := model.AsError(err)
+	if !ok {
+		return nil, false
+	}
+	out := *e
+	out.Provider, out.Message, out.Code = c.cfg.Provider, c.clean(e.Message), c.cleanWord(e.Code)
+	return &out, true
 }
 
 func (c *Client) statusError(x *exchange, resp *http.Response, id string) error {
@@ -154,6 +168,10 @@ func (c *Client) answerError(x *exchange, err error, id string) error {
 	var said *APIError
 	var bad *protocolError
 	var e *model.Error
+	if given, ok := c.given(err); ok {
+		given.RequestID = c.cleanWord(id)
+		return given
+	}
 	switch {
 	case errors.As(err, &said):
 		e = c.fail(said.kind(), said.Message, nil)
