@@ -39,6 +39,7 @@ var layers = [][]string{
 	{"model/scripted"},
 	{"model/wire/chat", "model/wire/gemini"},
 	{"model/wire/transport"},
+	{"model/tape"},
 	{"model/wire/sse", "model/modeltest"},
 	{"model"},
 	{"event"},
