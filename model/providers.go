@@ -55,6 +55,8 @@ type ProviderConfig struct {
 	PromptCacheKey bool `json:"prompt_cache_key,omitempty"`
 	// IdleTimeout ends a stream that says nothing. 0 means the wire's default.
 	IdleTimeout time.Duration `json:"-"`
+	// HeaderTimeout bounds the wait for the beginning of an answer. 0 means the wire's default.
+	HeaderTimeout time.Duration `json:"-"`
 	// Proxy chooses an HTTP proxy for the provider's calls. nil means none; the environment is not read.
 	Proxy func(*http.Request) (*url.URL, error) `json:"-"`
 	// Wrap, when set, stands between the provider's client and the network, for recording and replay.

@@ -13,6 +13,7 @@ import (
 	"github.com/harness-go/harness/internal/config"
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/scripted"
+	"github.com/harness-go/harness/model/wire/anthropic"
 	"github.com/harness-go/harness/model/wire/chat"
 	"github.com/harness-go/harness/model/wire/gemini"
 )
@@ -43,6 +44,7 @@ func newModels(c config.Config) (*models, error) {
 		Providers: c.Providers,
 		Types: map[string]model.Factory{
 			model.TypeOpenAICompat: chat.FromProvider,
+			model.TypeAnthropic:    anthropic.FromProvider,
 			model.TypeGoogle:       gemini.FromProvider,
 			model.TypeFake:         scripted.FromProvider,
 		},

@@ -28,7 +28,7 @@ type ServerOptions struct {
 }
 
 // Handler speaks the Chat Completions wire: POST …/chat/completions, GET …/models, and GET /stats with the number of
-// calls served; and the Gemini wire: POST …/models/{m}:streamGenerateContent, :generateContent and :countTokens, GET
+// calls served; the Anthropic Messages wire: POST …/messages and …/messages/count_tokens; and the Gemini wire: POST …/models/{m}:streamGenerateContent, :generateContent and :countTokens, GET
 // …/v1beta/models. Only the end of a path counts, so that any base URL works. Other wires answer 501.
 type Handler struct {
 	player *player
@@ -61,6 +61,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if allowed(w, r, http.MethodGet) {
 			h.geminiModels(w)
 		}
+	case strings.HasSuffix(path, "/messages"):
+		if allowed(w, r, http.MethodPost) {
+			h.messages(w, r)
+		}
+	case strings.HasSuffix(path, "/messages/count_tokens"):
+		if allowed(w, r, http.MethodPost) {
+			writeJSON(w, http.StatusOK, obj{"input_tokens": countedTokens})
+		}
 	case strings.HasSuffix(path, "/chat/completions"):
 		if allowed(w, r, http.MethodPost) {
 			h.chat(w, r)
@@ -87,8 +95,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // otherWire names the wire of a path that clients of other services call.
 func otherWire(path string) string {
 	switch {
-	case strings.HasSuffix(path, "/messages"), strings.HasSuffix(path, "/count_tokens"):
-		return "Anthropic Messages"
 	case strings.HasSuffix(path, "/responses"), strings.HasSuffix(path, "/responses/compact"):
 		return "OpenAI Responses"
 	}
@@ -111,11 +117,13 @@ type chatRequest struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	Tools []struct {
-		Function struct {
-			Name string `json:"name"`
-		} `json:"function"`
-	} `json:"tools"`
+	Tools []toolName `json:"tools"`
+}
+
+type toolName struct {
+	Function struct {
+		Name string `json:"name"`
+	} `json:"function"`
 }
 
 type chatMessage struct {

@@ -294,7 +294,8 @@ func TestTheServersPaths(t *testing.T) {
 		{"GET", "/v1/chat/completions", "", 405, "use POST"},
 		{"GET", "/v1/models", "", 200, `"id":"scripted"`},
 		{"GET", "/stats", "", 200, "4\n"},
-		{"POST", "/v1/messages", "{}", 501, "Anthropic Messages wire is not built yet"},
+		{"POST", "/v1/messages", "{}", 400, "max_tokens: a positive number is required"},
+		{"POST", "/v1/messages/count_tokens", "{}", 200, `"input_tokens":42`},
 		{"POST", "/v1/responses", "{}", 501, "OpenAI Responses wire is not built yet"},
 		{"GET", "/", "", 404, "no such path"},
 	} {
@@ -309,7 +310,7 @@ func TestTheServersPaths(t *testing.T) {
 	if status, _, body := do(t, "POST", s.URL+"/v1/chat/completions", prompt, "Content-Encoding", "gzip"); status != 415 {
 		t.Errorf("a compressed body: %d %s", status, body)
 	}
-	if h.Served() != 5 {
+	if h.Served() != 6 {
 		t.Errorf("%d calls served", h.Served())
 	}
 }

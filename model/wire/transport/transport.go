@@ -17,6 +17,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"path"
 	"sync/atomic"
 	"time"
 
@@ -68,7 +69,7 @@ type Config struct {
 func FromProvider(p model.ProviderConfig) Config {
 	return Config{
 		Provider: p.Name, BaseURL: p.BaseURL, APIKey: p.APIKey, Headers: p.Headers, Proxy: p.Proxy, Wrap: p.Wrap,
-		IdleTimeout: p.IdleTimeout,
+		IdleTimeout: p.IdleTimeout, ResponseHeaderTimeout: p.HeaderTimeout,
 	}
 }
 
@@ -133,8 +134,8 @@ func baseOf(base string) (*url.URL, error) {
 }
 
 // URL is the base with a path, whose elements are joined as they are, and query values added.
-func (c *Client) URL(query url.Values, path ...string) string {
-	u := c.base.JoinPath(path...)
+func (c *Client) URL(query url.Values, elements ...string) string {
+	u := c.base.JoinPath(elements...)
 	if len(query) > 0 {
 		q := u.Query()
 		for k, v := range query {
@@ -144,6 +145,9 @@ func (c *Client) URL(query url.Values, path ...string) string {
 	}
 	return u.String()
 }
+
+// PathEndsIn reports whether the base's last path element is the given one.
+func (c *Client) PathEndsIn(element string) bool { return path.Base(c.base.Path) == element }
 
 // MaxEvent is the bound of one event in bytes.
 func (c *Client) MaxEvent() int { return c.cfg.MaxEvent }

@@ -1,0 +1,279 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/harness-go/harness/ai"
+	"github.com/harness-go/harness/model"
+)
+
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+)
+
+// turnJSON is one turn. Content is *blockJSON, or json.RawMessage where a block is replayed.
+type turnJSON struct {
+	Role    string `json:"role"`
+	Content []any  `json:"content"`
+}
+
+type blockJSON struct {
+	Type   string      `json:"type"`
+	Text   string      `json:"text,omitempty"`
+	Source *sourceJSON `json:"source,omitempty"`
+	Title  string      `json:"title,omitempty"`
+	// Of a call.
+	ID    string          `json:"id,omitempty"`
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+	// Of a result.
+	ToolUseID string       `json:"tool_use_id,omitempty"`
+	Content   []*blockJSON `json:"content,omitempty"`
+	IsError   bool         `json:"is_error,omitempty"`
+
+	Cache *cacheJSON `json:"cache_control,omitempty"`
+}
+
+type sourceJSON struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"`
+}
+
+// history is the conversation as it is sent. Turns of one role that follow each other are one.
+type history struct {
+	requested string
+	system    []*blockJSON
+	turns     []turnJSON
+	// answered are the results that stand behind the turn of their calls, by message and part.
+	answered map[[2]int]bool
+	ids      map[string]string // ids that the wire would refuse, and what stands for them
+	taken    map[string]bool
+}
+
+// messages writes the conversation. Whatever order the results have, they stand directly behind the turn that asked for
+// them, at the beginning of one turn of the user, one for each call; a result that no call asked for leaves a note in
+// its place. System messages at the beginning are instructions, later ones, for which the wire has no place, are said by
+// the user.
+func messages(req model.Request) ([]*blockJSON, []turnJSON, error) {
+	h := history{requested: req.Model, answered: map[[2]int]bool{}, ids: map[string]string{}, taken: map[string]bool{}}
+	if req.System != "" {
+		h.system = append(h.system, text(req.System))
+	}
+	for i, m := range req.Messages {
+		var err error
+		switch m.Role {
+		case ai.RoleSystem:
+			h.systemMessage(m)
+		case ai.RoleUser, ai.RoleTool:
+			h.user(i, m)
+		case ai.RoleAssistant:
+			err = h.assistant(i, req.Messages)
+		default:
+			err = fmt.Errorf("unknown role %q", m.Role)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("message %d: %w", i, err)
+		}
+	}
+	if len(h.turns) > 0 && h.turns[0].Role == roleAssistant {
+		h.turns = append([]turnJSON{{roleUser, []any{text("[The conversation begins with the answer.]")}}}, h.turns...)
+	}
+	h.marks()
+	return h.system, h.turns, nil
+}
+
+func text(s string) *blockJSON { return &blockJSON{Type: "text", Text: s} }
+
+func (h *history) add(role string, blocks ...any) {
+	if len(blocks) == 0 {
+		return
+	}
+	if n := len(h.turns); n > 0 && h.turns[n-1].Role == role {
+		h.turns[n-1].Content = append(h.turns[n-1].Content, blocks...)
+		return
+	}
+	h.turns = append(h.turns, turnJSON{role, blocks})
+}
+
+func (h *history) marks() {
+	if n := len(h.system); n > 0 {
+		h.system[n-1].Cache = mark
+	}
+	for i, left := len(h.turns)-1, markedTurns; i >= 0 && left > 0; i-- {
+		if t := h.turns[i]; t.Role == roleUser {
+			t.Content[len(t.Content)-1].(*blockJSON).Cache = mark // a user's turn holds no replayed block
+			left--
+		}
+	}
+}
+
+func (h *history) systemMessage(m ai.Message) {
+	switch t := m.Text(); {
+	case strings.TrimSpace(t) == "":
+	case len(h.turns) == 0:
+		h.system = append(h.system, text(t))
+	default:
+		h.add(roleUser, text(t))
+	}
+}
+
+// user writes what the user said. Texts of blanks alone are left out: the wire refuses them.
+func (h *history) user(at int, m ai.Message) {
+	for n, p := range m.Content {
+		switch p := p.(type) {
+		case ai.TextPart:
+			if m.Role == ai.RoleUser && strings.TrimSpace(p.Text) != "" {
+				h.add(roleUser, text(p.Text))
+			}
+		case ai.FilePart:
+			if m.Role == ai.RoleUser {
+				h.add(roleUser, file(p))
+			}
+		case ai.ToolResultContent:
+			if !h.answered[[2]int{at, n}] {
+				h.add(roleUser, text("[A result of the tool "+p.ToolName+" is left out: no open call asked for it.]"))
+			}
+		}
+	}
+}
+
+// sentCall is a call as it stands in the request: key is its id here, id the one on the wire.
+type sentCall struct{ key, id string }
+
+// assistant writes a turn of the model and the results of its calls. Blocks are replayed where this wire and model made
+// them and are dropped elsewhere.
+func (h *history) assistant(at int, messages []ai.Message) error {
+	var calls []sentCall
+	for _, p := range messages[at].Content {
+		switch p := p.(type) {
+		case ai.TextPart:
+			raw, err := h.replay(p.Raw)
+			switch {
+			case err != nil:
+				return fmt.Errorf("raw form of a text: %w", err)
+			case raw != nil:
+				h.add(roleAssistant, raw)
+			case strings.TrimSpace(p.Text) != "":
+				h.add(roleAssistant, text(p.Text))
+			}
+		case ai.ReasoningPart:
+			raw, err := h.replay(p.Raw)
+			if err != nil {
+				return fmt.Errorf("raw form of the reasoning: %w", err)
+			}
+			if raw != nil {
+				h.add(roleAssistant, raw)
+			}
+		case ai.ToolCallPart:
+			if p.ProviderExecuted {
+				continue
+			}
+			block, id, err := h.call(p)
+			if err != nil {
+				return fmt.Errorf("tool call %q: %w", p.ToolCallID, err)
+			}
+			h.add(roleAssistant, block)
+			calls = append(calls, sentCall{p.ToolCallID, id})
+		}
+	}
+	return h.results(calls, at, messages)
+}
+
+// call writes one call, replayed where that is possible: its result must then have the id that the server gave it.
+func (h *history) call(p ai.ToolCallPart) (any, string, error) {
+	raw, err := h.replay(p.Raw)
+	if err != nil {
+		return nil, "", err
+	}
+	if raw != nil {
+		var w struct{ Type, ID string }
+		if json.Unmarshal(raw, &w) != nil || w.Type != "tool_use" || w.ID == "" {
+			return nil, "", errors.New("its raw form is not a tool_use")
+		}
+		h.taken[w.ID] = true
+		return raw, w.ID, nil
+	}
+	id := h.id(p.ToolCallID)
+	return &blockJSON{Type: "tool_use", ID: id, Name: p.ToolName, Input: object(p.Input)}, id, nil
+}
+
+// id is a call's id in the characters that the wire takes.
+func (h *history) id(given string) string {
+	if id, ok := h.ids[given]; ok {
+		return id
+	}
+	id := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, given)
+	if id == "" {
+		id = "call"
+	}
+	base := id
+	for n := 2; h.taken[id]; n++ {
+		id = fmt.Sprintf("%s_%d", base, n)
+	}
+	h.ids[given], h.taken[id] = id, true
+	return id
+}
+
+// object is the arguments as the wire wants them. Text that is no JSON object is kept inside of one.
+func object(input string) json.RawMessage {
+	s := strings.TrimSpace(input)
+	switch {
+	case s == "":
+		return json.RawMessage("{}")
+	case s[0] == '{' && json.Valid([]byte(s)):
+		return json.RawMessage(s)
+	}
+	b, err := marshal(map[string]string{"arguments": input})
+	if err != nil {
+		return json.RawMessage("{}") // a string always marshals
+	}
+	return b
+}
+
+func (h *history) replay(raw *ai.RawItem) (json.RawMessage, error) {
+	if raw == nil || raw.Wire != Wire || raw.Model != h.requested {
+		return nil, nil
+	}
+	if s := strings.TrimSpace(string(raw.JSON)); !strings.HasPrefix(s, "{") || !json.Valid(raw.JSON) {
+		return nil, errors.New("it is not a JSON object")
+	}
+	return raw.JSON, nil
+}
+
+// file writes a file. One that the wire cannot carry is named in a text, so that the model knows of it.
+func file(p ai.FilePart) *blockJSON {
+	mt, _, _ := strings.Cut(strings.ToLower(p.MediaType), ";")
+	mt = strings.TrimSpace(mt)
+	if mt == "image/jpg" {
+		mt = "image/jpeg"
+	}
+	switch mt {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return &blockJSON{Type: "image", Source: &sourceJSON{"base64", mt, p.Data}}
+	case "application/pdf":
+		return &blockJSON{Type: "document", Title: p.Filename, Source: &sourceJSON{"base64", mt, p.Data}}
+	}
+	name := p.Filename
+	if (strings.HasPrefix(mt, "text/") || mt == "application/json") && len(strings.TrimSpace(string(p.Data))) > 0 {
+		s := strings.ToValidUTF8(string(p.Data), "\uFFFD")
+		if name != "" {
+			s = name + ":\n" + s
+		}
+		return text(s)
+	}
+	if name == "" {
+		name = "A file"
+	}
+	return text(fmt.Sprintf("[%s of type %s, %d bytes, cannot be shown to this model.]", name, p.MediaType, len(p.Data)))
+}
