@@ -28,6 +28,8 @@ const (
 	CodeInputConflict      Code = "input_conflict"
 	CodeRunNotActive       Code = "run_not_active"
 	CodeRunNotFinished     Code = "run_not_finished"
+	CodeConversationActive Code = "conversation_active"
+	CodeNothingToFork      Code = "nothing_to_fork"
 	CodeIdempotency        Code = "idempotency_mismatch"
 	CodeBodyTooLarge       Code = "body_too_large"
 	CodeMediaType          Code = "unsupported_media_type"
@@ -59,7 +61,7 @@ var codes = []CodeInfo{
 	{CodeForbidden, http.StatusForbidden, "Forbidden", "The key may not ask for this."},
 	{CodeCrossOrigin, http.StatusForbidden, "Cross-origin request", "A page of another origin made the request."},
 	{CodeAuthRequired, http.StatusForbidden, "Authentication required", "Authentication is switched off and the connection does not come in over loopback."},
-	{CodeNotFound, http.StatusNotFound, "Not found", "There is no such path, or no such run, approval or question in the key's tenant."},
+	{CodeNotFound, http.StatusNotFound, "Not found", "There is no such path, or no such run, conversation, approval or question in the key's tenant."},
 	{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", "The path does not take this method. The header Allow has those that it takes."},
 	{CodeReadTimeout, http.StatusRequestTimeout, "Request timeout", "The body did not arrive in time."},
 	{CodeConflict, http.StatusConflict, "Conflict", "The state does not allow it."},
@@ -70,6 +72,8 @@ var codes = []CodeInfo{
 	{CodeInputConflict, http.StatusConflict, "Input conflict", "The question was answered otherwise, or can no longer be answered."},
 	{CodeRunNotActive, http.StatusConflict, "Run not active", "The run has ended."},
 	{CodeRunNotFinished, http.StatusConflict, "Run not finished", "The run has not ended yet."},
+	{CodeConversationActive, http.StatusConflict, "Conversation active", "The conversation has runs that have not ended. details names them."},
+	{CodeNothingToFork, http.StatusConflict, "Nothing to fork", "The conversation has no messages that a copy could have."},
 	{CodeIdempotency, http.StatusConflict, "Idempotency mismatch", "The idempotency key was used with another body."},
 	{CodeBodyTooLarge, http.StatusRequestEntityTooLarge, "Body too large", "The body is larger than the limit."},
 	{CodeMediaType, http.StatusUnsupportedMediaType, "Unsupported media type", "The body is not application/json."},

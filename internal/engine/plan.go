@@ -115,6 +115,8 @@ func checkText(r RunRequest) error {
 		return invalid("system_prompt", "has %d bytes; at most %d are taken", len(r.SystemPrompt), maxPromptBytes)
 	case r.ConversationID != "" && (len(r.ConversationID) > 128 || !idRE.MatchString(r.ConversationID)):
 		return invalid("conversation_id", "must match %s and have at most 128 characters", idRE)
+	case r.ConversationID == "search" || r.ConversationID == "cleanup":
+		return invalid("conversation_id", "%s is a word of the API's paths: choose another one", r.ConversationID)
 	case len(r.AllowedTools) > maxListEntries:
 		return invalid("allowed_tools", "has more than %d entries", maxListEntries)
 	case len(r.DeniedTools) > maxListEntries:

@@ -32,10 +32,12 @@ type fakeRuns struct {
 	watches   map[string]map[chan struct{}]bool
 	approvals map[string]*event.Approval
 	answers   []string
+	messages  map[string][]engine.Message // by conversation
 	n         int
 
-	afterEvents func(runID string) // called without the lock, between a read and its return
-	submit      func() error
+	afterEvents  func(runID string) // called without the lock, between a read and its return
+	submit       func() error
+	failMessages func(after int64) error
 }
 
 func newFake() *fakeRuns {

@@ -18,7 +18,7 @@ const (
 
 var frameBuffers = sync.Pool{New: func() any { b := make([]byte, 0, frameChunk+4<<10); return &b }}
 
-// frames writes server-sent events. It borrows its buffer between flushes only, so that an idle stream holds none.
+// frames writes server-sent events, and other streams of lines. It borrows its buffer between flushes only, so that an idle stream holds none.
 type frames struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -44,6 +44,16 @@ func (f *frames) borrow() []byte {
 func (f *frames) comment(text string) {
 	b := append(f.borrow(), text...)
 	*f.buf = b
+}
+
+// raw appends bytes as they are, and writes what has come together.
+func (f *frames) raw(p []byte) error {
+	b := append(f.borrow(), p...)
+	*f.buf = b
+	if len(b) >= frameChunk {
+		return f.write()
+	}
+	return nil
 }
 
 // event appends one event, and writes what has come together.

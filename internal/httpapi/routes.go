@@ -37,6 +37,7 @@ func (s *Server) routes(version string) {
 	s.questionRoutes()
 	s.approvalRoutes()
 	s.toolRoutes()
+	s.conversationRoutes()
 	s.documentRoutes()
 	s.notBuiltRoutes()
 }

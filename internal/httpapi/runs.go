@@ -12,6 +12,8 @@ import (
 // Runs is what the API needs of the engine. A run, approval or question of another tenant is not found. Refusals are
 // *engine.Error; any other error is an internal one and its text stays in the log.
 type Runs interface {
+	Conversations
+
 	Submit(ctx context.Context, p engine.Principal, req engine.RunRequest, idempotencyKey string) (run store.Run, existed bool, err error)
 	Continue(ctx context.Context, p engine.Principal, runID string, req engine.ContinueRequest, idempotencyKey string) (store.Run, error)
 	Cancel(ctx context.Context, p engine.Principal, runID string) (store.Run, error)

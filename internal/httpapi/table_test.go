@@ -48,9 +48,12 @@ type routeCase struct{ method, path, body string }
 func routeTable(s *Server) []routeCase {
 	var list []routeCase
 	for path, item := range s.api.OpenAPI().Paths {
-		concrete := strings.NewReplacer("/runs/{id}", "/runs/run_0001", "/approvals/{id}", "/approvals/ap_0002").Replace(path)
+		concrete := strings.NewReplacer("/runs/{id}", "/runs/run_0001", "/approvals/{id}", "/approvals/ap_0002", "/conversations/{id}", "/conversations/run_0001").Replace(path)
 		if item.Get != nil {
 			list = append(list, routeCase{"GET", concrete, ""})
+		}
+		if item.Delete != nil {
+			list = append(list, routeCase{"DELETE", concrete, ""})
 		}
 		if item.Post != nil {
 			body := ""
@@ -79,6 +82,8 @@ var bodies = map[string]string{
 	"/v1/runs/{id}/steer":    `{"prompt":"a"}`,
 	"/v1/runs/{id}/input":    `{"answers":{"Which?":"c"}}`,
 	"/v1/approvals/{id}":     `{"decision":"approve"}`,
+
+	"/v1/conversations/cleanup": `{"max_age_days":1}`,
 }
 
 func TestAnotherTenantFindsNothing(t *testing.T) {
@@ -128,7 +133,7 @@ func TestEveryAnswerThatIsNoSuccessIsAProblem(t *testing.T) {
 			t.Errorf("TRACE %s: %+v, Allow %q", r.path, p, w.Header().Get("Allow"))
 		}
 	}
-	if notBuiltSeen < 80 {
+	if notBuiltSeen < 60 {
 		t.Errorf("only %d documented routes say that they are not built", notBuiltSeen)
 	}
 	for _, r := range []routeCase{
