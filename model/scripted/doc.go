@@ -3,8 +3,8 @@
 // conversations at once.
 //
 // It comes in two forms that play the same steps: New returns a model.Model that lives in the process, NewHandler and
-// Serve speak the Chat Completions wire to any client. The package owns the script grammar and the playing of steps.
-// It runs no tools and checks no arguments.
+// Serve speak the Chat Completions and the Gemini wire to any client. The package owns the script grammar and the
+// playing of steps. It runs no tools and checks no arguments.
 //
 // # Scripts
 //
@@ -42,6 +42,10 @@
 // seq=N:tool:args are N turns of one call each, par=N:tool:args is one turn of N calls before them, text is the final
 // answer, repeated tokens=N times, and delay=MS waits before every answer. Arguments hold no blank: write ␠ for one.
 // Here the number of tool results after the anchor picks the turn.
+//
+// On the Gemini wire stop and tool_calls are STOP, length is MAX_TOKENS and content_filter SAFETY; any other finish is
+// sent as it stands. Its calls are whole and the first of an answer is signed; arguments that are no object are sent as
+// their text.
 //
 // # Determinism
 //
