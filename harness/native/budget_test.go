@@ -81,7 +81,9 @@ func TestATurnThatFinishesOnTheCrossingCallSucceeds(t *testing.T) {
 		looking(r, native.Budget{MaxCostUSD: 0.05})
 		r.set.Resolve = func(string) ([]native.Target, error) {
 			tg := r.target("main", r.model)
-			tg.Cost = func(u ai.Usage) (float64, event.CostStatus) { return 0.009 * float64(*u.InputTokens.Total), event.CostAvailable }
+			tg.Cost = func(u ai.Usage) (float64, event.CostStatus) {
+				return 0.009 * float64(*u.InputTokens.Total), event.CostAvailable
+			}
 			return []native.Target{tg}, nil
 		}
 	}, say("done")) // 0.09, which is more than the prompt looked like

@@ -62,9 +62,6 @@ func (t *turn) makeRoom(step int, o *opening) error {
 			return err
 		}
 	}
-	if !t.s.known() {
-		t.measure()
-	}
 	limit := t.limit()
 	if limit == 0 || t.s.size() <= limit {
 		return nil

@@ -40,11 +40,11 @@ func (t *turn) prepare(step int, o *opening) error {
 	if n := pauses(t.s.all()); n > maxPauses {
 		return &TurnError{Reason: event.ReasonProvider, Message: fmt.Sprintf("the provider paused its answer %d times without an end", n)}
 	}
-	if err := t.makeRoom(step, o); err != nil {
-		return err
+	if !t.s.known() {
+		t.measure()
 	}
 	o.add(step, t.pressure()...)
-	return nil
+	return t.makeRoom(step, o)
 }
 
 // callModel makes the step's model call until it is answered, or cannot be.
