@@ -168,7 +168,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.stateDir, "state-dir", "", "folder of the store (HARNESS_STATE_DIR)")
 	f.StringVar(&a.configArg, "config", "", "file of settings in the place of the user's harness.yaml (HARNESS_CONFIG)")
 	root.AddCommand(
-		a.runCommand(), a.runsCommand(), a.approvalsCommand(), a.questionsCommand(), a.toolsCommand(),
+		a.runCommand(), a.runsCommand(), a.conversationsCommand(), a.approvalsCommand(), a.questionsCommand(), a.toolsCommand(),
 		a.serveCommand(), a.keysCommand(), a.trustCommand(), a.doctorCommand(), a.modelServerCommand(), a.schemaCommand(),
 		a.versionCommand(),
 	)

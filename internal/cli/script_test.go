@@ -66,7 +66,7 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"capture": capture, "ready": ready, "normal": normal, "until": until,
+			"capture": capture, "ready": ready, "normal": normal, "until": until, "found": found,
 		},
 	})
 }
@@ -110,7 +110,7 @@ func ready(ts *testscript.TestScript, _ bool, _ []string) {
 
 var (
 	callRE = regexp.MustCompile(`call_[0-9a-f]{16}_`)
-	idRE   = regexp.MustCompile(`\b(run_|ap_|qu_|key_)[0-9a-z-]{8,}`)
+	idRE   = regexp.MustCompile(`\b(run_|ap_|qu_|key_|conv_)[0-9a-z-]{8,}`)
 	timeRE = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	msRE   = regexp.MustCompile(`"(\w*_ms)":\d+`)
 	hexRE  = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
@@ -155,6 +155,22 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		if time.Now().After(deadline) {
 			ts.Fatalf("standard error never held %q", args[0])
+		}
+	}
+}
+
+// found TEXT COMMAND… runs a command again and again until its standard output holds the text.
+func found(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: found TEXT COMMAND…")
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if strings.Contains(ts.ReadFile("stdout"), args[0]) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("standard output never held %q", args[0])
 		}
 	}
 }
