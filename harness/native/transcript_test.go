@@ -21,12 +21,14 @@ import (
 const rawItem = `{"b":"<think>&amp;</think>","z":1.0,"a":"\u003c é` + "\u2028" + `","n":12345678901234567890}`
 
 // rawAnswer holds items as a provider sent them.
-func rawAnswer() step {
+func rawAnswer() step { return rawAnswerOf("c1") }
+
+func rawAnswerOf(callID string) step {
 	raw := func() *ai.RawItem { return &ai.RawItem{Wire: "w", Model: "m", JSON: json.RawMessage(rawItem)} }
 	return parts(
 		model.Part{Kind: model.PartContent, Content: ai.ReasoningPart{Text: "a < b", Raw: raw()}},
 		model.Part{Kind: model.PartContent, Content: ai.TextPart{Text: "a < b && c", Raw: raw()}},
-		model.Part{Kind: model.PartContent, Content: ai.ToolCallPart{ToolCallID: "c1", ToolName: "glob", Input: `{"pattern":"<&>"}`, Raw: raw()}},
+		model.Part{Kind: model.PartContent, Content: ai.ToolCallPart{ToolCallID: callID, ToolName: "glob", Input: `{"pattern":"<&>"}`, Raw: raw()}},
 		finish(ai.FinishToolCalls, usage(1, 1)))
 }
 
