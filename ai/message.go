@@ -173,6 +173,44 @@ func ContentResult(text string, files ...FilePart) ToolResultOutput {
 	return ToolResultOutput{Type: OutputContent, Value: value}
 }
 
+// Parts are the texts and files of an output of type OutputContent; any other output is one text. The AI SDK's names
+// for files (media, image-data, file-data) are read too. Content of another type is an error.
+func (o ToolResultOutput) Parts() ([]Part, error) {
+	if o.Type != OutputContent {
+		return []Part{TextPart{Text: o.Text()}}, nil
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(o.Value, &items); err != nil {
+		return nil, fmt.Errorf("the content of a result is not a list: %w", err)
+	}
+	parts := make([]Part, 0, len(items))
+	for i, raw := range items {
+		var t struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, fmt.Errorf("content %d of a result: %w", i, err)
+		}
+		switch t.Type {
+		case "media", "image-data", "file-data":
+			var f FilePart
+			if err := json.Unmarshal(raw, &f); err != nil {
+				return nil, fmt.Errorf("content %d of a result: %w", i, err)
+			}
+			parts = append(parts, f)
+		case "text", "file":
+			p, err := UnmarshalPart(raw)
+			if err != nil {
+				return nil, fmt.Errorf("content %d of a result: %w", i, err)
+			}
+			parts = append(parts, p)
+		default:
+			return nil, fmt.Errorf("content %d of a result has the type %q, which is neither text nor a file", i, t.Type)
+		}
+	}
+	return parts, nil
+}
+
 func asParts(files []FilePart) []Part {
 	parts := make([]Part, len(files))
 	for i, f := range files {

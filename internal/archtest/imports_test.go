@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"sandbox/local", "sandbox/sandboxtest"},
 	{"sandbox"},
 	{"model/scripted"},
-	{"model/wire/chat", "model/wire/gemini", "model/wire/anthropic"},
+	{"model/wire/chat", "model/wire/gemini", "model/wire/anthropic", "model/wire/responses"},
 	{"model/wire/transport"},
 	{"model/tape"},
 	{"model/wire/sse", "model/modeltest"},

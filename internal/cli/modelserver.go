@@ -14,13 +14,15 @@ import (
 func (a *app) modelServerCommand() *cobra.Command {
 	var addr, log, sub string
 	cmd := &cobra.Command{
-		Use: "model-server", Short: "Serve the scripted model over the Chat Completions wire", Args: cobra.NoArgs,
+		Use: "model-server", Short: "Serve the scripted model over four vendors' wires", Args: cobra.NoArgs,
 		Long: `Serve a deterministic model that answers as the prompt says, for tests without a key and
 without a network:
 
   any text @@[ {"tool":"bash","in":{"command":"ls"}}, {"text":"done"} ]@@ any text
 
-Point a client at http://ADDR/v1, for example with OPENAI_BASE_URL.`,
+Point a client at http://ADDR/v1 (Chat Completions and OpenAI Responses: OPENAI_BASE_URL),
+http://ADDR (Anthropic Messages: ANTHROPIC_BASE_URL) or http://ADDR/v1beta (Gemini:
+GEMINI_BASE_URL).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

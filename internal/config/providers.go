@@ -192,6 +192,8 @@ func (p *providerEntry) resolve(env map[string]string) (model.ProviderConfig, st
 // read when the provider is first used and not at the start.
 var wellKnown = []struct{ name, env, url string }{
 	{"openai", "OPENAI_API_KEY", "https://api.openai.com/v1"},
+	{"anthropic", "ANTHROPIC_API_KEY", "https://api.anthropic.com"},
+	{"gemini", "GEMINI_API_KEY", "https://generativelanguage.googleapis.com/v1beta"},
 	{"openrouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"},
 	{"cerebras", "CEREBRAS_API_KEY", ""},
 	{"deepseek", "DEEPSEEK_API_KEY", ""},
@@ -204,6 +206,14 @@ var wellKnown = []struct{ name, env, url string }{
 	{"zai", "ZAI_API_KEY", ""},
 }
 
+// wires are the providers with a wire of their own. Their address can be changed by a variable too.
+var wires = map[string]string{"openai": model.TypeOpenAI, "anthropic": model.TypeAnthropic, "gemini": model.TypeGoogle}
+
+// baseVariable is the variable of a provider's address beside the one of its key.
+func baseVariable(keyVariable string) string {
+	return strings.TrimSuffix(keyVariable, "_API_KEY") + "_BASE_URL"
+}
+
 // fromEnvironment are the providers that the environment's keys give, without those that a file configures.
 func fromEnvironment(env map[string]string, have []model.ProviderConfig) ([]model.ProviderConfig, error) {
 	var out []model.ProviderConfig
@@ -212,14 +222,21 @@ func fromEnvironment(env map[string]string, have []model.ProviderConfig) ([]mode
 			continue
 		}
 		c := model.ProviderConfig{Name: k.name, BaseURL: k.url, APIKey: model.NewSecret(strings.TrimSpace(env[k.env]))}
-		if c.BaseURL != "" {
+		switch {
+		case c.BaseURL == "":
+		case wires[k.name] != "":
+			c.Type = wires[k.name]
+		default:
 			c.Type = model.TypeOpenAICompat
 		}
-		if base := env["OPENAI_BASE_URL"]; k.name == "openai" && base != "" {
+		if base := env[baseVariable(k.env)]; wires[k.name] != "" && base != "" {
 			if err := checkURL(base); err != nil {
-				return nil, &Error{Source: "OPENAI_BASE_URL", Message: err.Error()}
+				return nil, &Error{Source: baseVariable(k.env), Message: err.Error()}
 			}
 			c.BaseURL = base
+			if k.name == "openai" { // servers that stand in for it speak Chat Completions
+				c.Type = model.TypeOpenAICompat
+			}
 		} else if c.APIKey.IsZero() {
 			continue
 		}

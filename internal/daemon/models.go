@@ -16,6 +16,7 @@ import (
 	"github.com/harness-go/harness/model/wire/anthropic"
 	"github.com/harness-go/harness/model/wire/chat"
 	"github.com/harness-go/harness/model/wire/gemini"
+	"github.com/harness-go/harness/model/wire/responses"
 )
 
 // models finds the models of runs and their prices.
@@ -45,6 +46,8 @@ func newModels(c config.Config) (*models, error) {
 		Types: map[string]model.Factory{
 			model.TypeOpenAICompat: chat.FromProvider,
 			model.TypeAnthropic:    anthropic.FromProvider,
+			model.TypeOpenAI:       responses.FromProvider,
+			model.TypeResponses:    responses.FromProvider,
 			model.TypeGoogle:       gemini.FromProvider,
 			model.TypeFake:         scripted.FromProvider,
 		},

@@ -296,7 +296,7 @@ func TestModelsAreFoundByNameProviderAndFallback(t *testing.T) {
 	c.Providers = []model.ProviderConfig{
 		{Name: "one", BaseURL: "http://127.0.0.1:1/v1", Models: []string{"a"}},
 		{Name: "two", Type: model.TypeOpenAICompat, BaseURL: "http://127.0.0.1:2/v1", Models: []string{"b"}},
-		{Name: "later", Type: model.TypeAnthropic, Models: []string{"c"}},
+		{Name: "later", Type: model.TypeBedrock, Models: []string{"c"}},
 	}
 	m, err := newModels(c)
 	if err != nil {

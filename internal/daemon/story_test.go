@@ -16,88 +16,35 @@ import (
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/internal/api"
 	"github.com/harness-go/harness/internal/engine"
+	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/scripted"
 )
 
-// The story: a run over HTTP, through the Chat Completions wire, makes a failing test of a real Go repository pass.
-func TestARunFixesAFailingTest(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("runs go test")
-	}
-	prompt, err := os.ReadFile("../../examples/fix-failing-test/prompt.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, repo := storyNode(t)
-	if out, err := goTest(repo); err == nil {
-		t.Fatalf("the test passes before the run:\n%s", out)
-	}
-	all := story(t, n, repo, string(prompt))
-	if out, err := goTest(repo); err != nil {
-		t.Fatalf("the test still fails:\n%s", out)
-	}
-	diff, outputs := "", []string{}
-	for _, e := range all {
-		if e.Type != event.ToolCallCompleted {
-			continue
-		}
-		var p event.ToolCallCompletedPayload
-		if err := json.Unmarshal(e.Payload, &p); err != nil {
-			t.Fatal(err)
-		}
-		diff += p.Diff
-		if p.Tool == "bash" {
-			outputs = append(outputs, p.Output)
-		}
-	}
-	if !strings.Contains(diff, `+		name = "world"`) {
-		t.Errorf("the log has no diff of the edit: %q", diff)
-	}
-	if len(outputs) != 2 || !strings.Contains(outputs[0], "FAIL") || !strings.Contains(outputs[1], "ok") {
-		t.Errorf("the log has no output of the tests: %q", outputs)
-	}
-	if last := all[len(all)-1]; last.Type != event.RunCompleted {
-		t.Errorf("ended with %s", last.Payload)
-	}
-}
-
-// What a provider does wrong ends a run only where nothing else helps.
-func TestFaultsOfAProviderAreMendedOrTold(t *testing.T) {
-	for name, c := range map[string]struct {
-		script string
-		end    event.Type
-		says   string
-	}{
-		"a wrong key":            {`{"status":401}`, event.RunFailed, "authentication"},
-		"too many requests once": {`{"status":429,"times":1,"retryAfter":1,"text":"well"}`, event.RunCompleted, "well"},
-		"a server error once":    {`{"status":500,"times":1,"text":"well"}`, event.RunCompleted, "well"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n, repo := storyNode(t)
-			all := story(t, n, repo, name+" @@["+c.script+"]@@")
-			last := all[len(all)-1]
-			if last.Type != c.end || !strings.Contains(string(last.Payload), c.says) {
-				t.Errorf("ended with %s: %s", last.Type, last.Payload)
-			}
-		})
-	}
-}
-
-// storyNode is a daemon with a provider behind the Chat Completions wire, and a copy of the failing repository.
-func storyNode(t *testing.T) (*Node, string) {
+// storyNode is a daemon whose only provider is a model server behind one of the wires, and a copy of the failing
+// repository. spoil stands in front of the server.
+func storyNode(t *testing.T, w wire, spoil func(http.Handler) http.Handler) (*Node, string) {
 	t.Helper()
+	var h http.Handler
 	h, err := scripted.NewHandler(scripted.ServerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if spoil != nil {
+		h = spoil(h)
+	}
 	models := httptest.NewServer(h)
 	t.Cleanup(models.Close)
+	t.Cleanup(models.CloseClientConnections)
 	repo := t.TempDir()
 	if err := os.CopyFS(repo, os.DirFS("../../examples/fix-failing-test/repo")); err != nil {
 		t.Fatal(err)
 	}
-	n := open(t, settings(t, "HARNESS_AUTH_DISABLED=true", "HARNESS_PROVIDER=", "OPENAI_API_KEY=none", "OPENAI_BASE_URL="+models.URL+"/v1", "HARNESS_MODEL=scripted"))
+	c := settings(t, "HARNESS_AUTH_DISABLED=true", "HARNESS_PROVIDER=", "HARNESS_MODEL=scripted")
+	c.Providers = []model.ProviderConfig{{
+		Name: "vendor", Type: w.kind, BaseURL: models.URL + w.base, APIKey: model.NewSecret("a-key-of-the-story"),
+		IdleTimeout: 300 * time.Millisecond, HeaderTimeout: 300 * time.Millisecond,
+	}}
+	n := open(t, c)
 	if err := n.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

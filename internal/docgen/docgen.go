@@ -344,8 +344,8 @@ providers:
 | member of ` + "`providers`" + ` | |
 | --- | --- |
 | ` + "`name`" + ` | how requests name it |
-| ` + "`type`" + ` | the wire; ` + "`openai-compat`" + ` where ` + "`base_url`" + ` is set and nothing else is known |
-| ` + "`base_url`" + ` | address before ` + "`/chat/completions`" + `; the catalogue's where it is empty |
+| ` + "`type`" + ` | the wire: ` + "`openai-compat`" + ` (Chat Completions; where ` + "`base_url`" + ` is set and nothing else is known), ` + "`openai`" + ` or ` + "`openai-responses`" + `, ` + "`anthropic`" + `, ` + "`google`" + ` |
+| ` + "`base_url`" + ` | address before the wire's own path (` + "`/chat/completions`" + `, ` + "`/responses`" + `, ` + "`/v1/messages`" + `, ` + "`/models/…`" + `); the catalogue's where it is empty |
 | ` + "`api_key_env`" + ` | variable with the key |
 | ` + "`api_key_file`" + ` | or a file with it, one line |
 | ` + "`models`" + ` | models that it serves; empty: any that is asked of it |
@@ -361,7 +361,8 @@ A key is never written into a file of settings. Without a file, these variables 
 	for _, p := range config.EnvironmentProviders() {
 		fmt.Fprintf(&b, "| `%s` | `%s` |\n", p[0], p[1])
 	}
-	b.WriteString("\n`OPENAI_BASE_URL` points the provider `openai` at another server that speaks the same wire, with or without a key.\n" +
+	b.WriteString("\n`ANTHROPIC_BASE_URL` and `GEMINI_BASE_URL` point these providers at another server of the same wire, with or without a key.\n" +
+		"`OPENAI_BASE_URL` points the provider `openai` at a server that speaks Chat Completions; without it the provider is OpenAI's own service over the Responses wire.\n" +
 		"`HARNESS_PROVIDER=fake` serves every model name from scripts in the prompt and needs no key.\n")
 	return []byte(b.String())
 }

@@ -27,9 +27,10 @@ type ServerOptions struct {
 	Out io.Writer
 }
 
-// Handler speaks the Chat Completions wire: POST …/chat/completions, GET …/models, and GET /stats with the number of
-// calls served; the Anthropic Messages wire: POST …/messages and …/messages/count_tokens; and the Gemini wire: POST …/models/{m}:streamGenerateContent, :generateContent and :countTokens, GET
-// …/v1beta/models. Only the end of a path counts, so that any base URL works. Other wires answer 501.
+// Handler speaks four wires. Chat Completions: POST …/chat/completions, GET …/models; OpenAI Responses: POST …/responses;
+// Anthropic Messages: POST …/messages and …/messages/count_tokens; Gemini: POST …/models/{m}:streamGenerateContent,
+// :generateContent and :countTokens, GET …/v1beta/models. GET /stats is the number of calls served. Only the end of a
+// path counts, so that any base URL works.
 type Handler struct {
 	player *player
 	served atomic.Int64
@@ -69,6 +70,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if allowed(w, r, http.MethodPost) {
 			writeJSON(w, http.StatusOK, obj{"input_tokens": countedTokens})
 		}
+	case strings.HasSuffix(path, "/responses"):
+		if allowed(w, r, http.MethodPost) {
+			h.responses(w, r)
+		}
 	case strings.HasSuffix(path, "/chat/completions"):
 		if allowed(w, r, http.MethodPost) {
 			h.chat(w, r)
@@ -84,21 +89,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = fmt.Fprintln(w, h.Served()) // a client that went away is no fault
 		}
-	case otherWire(path) != "":
-		writeError(w, http.StatusNotImplemented, "not_implemented",
-			"the "+otherWire(path)+" wire is not built yet; this server speaks Chat Completions at /v1/chat/completions")
 	default:
 		writeError(w, http.StatusNotFound, "not_found_error", "no such path; model calls go to /v1/chat/completions")
 	}
-}
-
-// otherWire names the wire of a path that clients of other services call.
-func otherWire(path string) string {
-	switch {
-	case strings.HasSuffix(path, "/responses"), strings.HasSuffix(path, "/responses/compact"):
-		return "OpenAI Responses"
-	}
-	return ""
 }
 
 func allowed(w http.ResponseWriter, r *http.Request, method string) bool {

@@ -296,7 +296,8 @@ func TestTheServersPaths(t *testing.T) {
 		{"GET", "/stats", "", 200, "4\n"},
 		{"POST", "/v1/messages", "{}", 400, "max_tokens: a positive number is required"},
 		{"POST", "/v1/messages/count_tokens", "{}", 200, `"input_tokens":42`},
-		{"POST", "/v1/responses", "{}", 501, "OpenAI Responses wire is not built yet"},
+		{"POST", "/v1/responses", "{}", 400, "a text or a list of items is required"},
+		{"POST", "/v1/responses", `{"model":"m","input":"@@[{\"text\":\"hello there\"}]@@"}`, 200, `"text":"hello there"`},
 		{"GET", "/", "", 404, "no such path"},
 	} {
 		status, header, body := do(t, c.method, s.URL+c.path, c.body)
@@ -310,7 +311,7 @@ func TestTheServersPaths(t *testing.T) {
 	if status, _, body := do(t, "POST", s.URL+"/v1/chat/completions", prompt, "Content-Encoding", "gzip"); status != 415 {
 		t.Errorf("a compressed body: %d %s", status, body)
 	}
-	if h.Served() != 6 {
+	if h.Served() != 8 {
 		t.Errorf("%d calls served", h.Served())
 	}
 }

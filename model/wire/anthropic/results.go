@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -54,40 +52,12 @@ func find(at int, messages []ai.Message) map[string]foundResult {
 
 // content is an output as blocks. Empty texts are left out: a result may have no content.
 func content(o ai.ToolResultOutput) ([]*blockJSON, error) {
-	if o.Type != ai.OutputContent {
-		if t := o.Text(); strings.TrimSpace(t) != "" {
-			return []*blockJSON{text(t)}, nil
-		}
-		return nil, nil
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(o.Value, &items); err != nil {
-		return nil, fmt.Errorf("its content is not a list: %w", err)
+	parts, err := o.Parts()
+	if err != nil {
+		return nil, err
 	}
 	var out []*blockJSON
-	for i, raw := range items {
-		var t struct {
-			Type string `json:"type"`
-		}
-		if err := json.Unmarshal(raw, &t); err != nil {
-			return nil, fmt.Errorf("content %d: %w", i, err)
-		}
-		switch t.Type {
-		case "text", "file":
-		case "media", "image-data", "file-data": // the AI SDK's names for files
-			var f ai.FilePart
-			if err := json.Unmarshal(raw, &f); err != nil {
-				return nil, fmt.Errorf("content %d: %w", i, err)
-			}
-			out = append(out, file(f))
-			continue
-		default:
-			return nil, fmt.Errorf("content of type %q is not known", t.Type)
-		}
-		p, err := ai.UnmarshalPart(raw)
-		if err != nil {
-			return nil, fmt.Errorf("content %d: %w", i, err)
-		}
+	for _, p := range parts {
 		switch p := p.(type) {
 		case ai.TextPart:
 			if strings.TrimSpace(p.Text) != "" {
@@ -95,8 +65,6 @@ func content(o ai.ToolResultOutput) ([]*blockJSON, error) {
 			}
 		case ai.FilePart:
 			out = append(out, file(p))
-		default:
-			return nil, errors.New("content that is neither text nor a file")
 		}
 	}
 	return out, nil
