@@ -25,6 +25,7 @@ type lazySession struct {
 var (
 	_ sandbox.NetworkSession = (*lazySession)(nil)
 	_ sandbox.Files          = (*lazySession)(nil)
+	_ sandbox.Remover        = (*lazySession)(nil)
 	_ sandbox.Execer         = (*lazySession)(nil)
 	_ sandbox.Reporter       = (*lazySession)(nil)
 )
@@ -219,6 +220,18 @@ func (l *lazySession) Replace(ctx context.Context, path string, data []byte, opt
 		return err
 	}
 	return f.Replace(ctx, path, data, opts)
+}
+
+func (l *lazySession) Remove(ctx context.Context, path string, opts sandbox.RemoveOptions) error {
+	f, err := l.files(ctx)
+	if err != nil {
+		return err
+	}
+	r, ok := f.(sandbox.Remover)
+	if !ok {
+		return &sandbox.UnsupportedError{What: "removing files", Reason: "the sandbox provider's sessions cannot"}
+	}
+	return r.Remove(ctx, path, opts)
 }
 
 func (l *lazySession) Walk(ctx context.Context, root string, fn func(path string, d fs.DirEntry) error) error {

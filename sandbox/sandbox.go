@@ -233,10 +233,25 @@ type File interface {
 }
 
 // ReplaceOptions guard a Replace. ExpectedVersion is the Version of the content that the caller saw; another content,
-// or none, is ErrStale. With MustNotExist an existing file is fs.ErrExist.
+// or none, is ErrStale. With MustNotExist an existing file is fs.ErrExist. Perm are the permission bits that the file
+// gets; zero keeps those of an existing file and gives a new one what the process's umask leaves of 0666.
 type ReplaceOptions struct {
 	ExpectedVersion string
 	MustNotExist    bool
+	Perm            fs.FileMode
+}
+
+// Remover is a Files that can remove files too.
+type Remover interface {
+	// Remove takes away a regular file, never a directory; a symbolic link is ErrNotRegular, and what it leads to stays.
+	// A missing file is fs.ErrNotExist. See RemoveOptions for what is checked first. Directories that become empty stay.
+	Remove(ctx context.Context, path string, opts RemoveOptions) error
+}
+
+// RemoveOptions guard a Remove. ExpectedVersion is the Version of the content that the caller saw; another content is
+// ErrStale.
+type RemoveOptions struct {
+	ExpectedVersion string
 }
 
 // Reporter is implemented by sessions that can say what they enforce.

@@ -173,10 +173,14 @@ func (t target) replace(ctx context.Context, r io.Reader, opts sandbox.ReplaceOp
 	case n > sandbox.MaxFileSize:
 		return fmt.Errorf("the content has more than %d bytes: %w", sandbox.MaxFileSize, syscall.EFBIG)
 	}
-	if !missing {
-		if err := keepAttributes(tmp.f, st); err != nil {
-			return err
-		}
+	switch perm := opts.Perm.Perm(); {
+	case !missing:
+		err = keepAttributes(tmp.f, st, perm)
+	case perm != 0:
+		err = unix.Fchmod(int(tmp.f.Fd()), uint32(perm))
+	}
+	if err != nil {
+		return err
 	}
 	if err := tmp.f.Sync(); err != nil {
 		return err
@@ -190,19 +194,24 @@ func (t target) replace(ctx context.Context, r io.Reader, opts sandbox.ReplaceOp
 		return err
 	}
 	if !gone && (missing || now.Mode != st.Mode || now.Uid != st.Uid || now.Gid != st.Gid) {
-		if err := keepAttributes(tmp.f, now); err != nil {
+		if err := keepAttributes(tmp.f, now, opts.Perm.Perm()); err != nil {
 			return err
 		}
 	}
 	return tmp.commit(opts.MustNotExist)
 }
 
-func keepAttributes(f *os.File, st unix.Stat_t) error {
+// keepAttributes gives f the owner of the file that it replaces, and its permissions unless perm says others.
+func keepAttributes(f *os.File, st unix.Stat_t, perm fs.FileMode) error {
 	// Ownership first: giving a file away may clear mode bits. Who may not give it away keeps it, as editors do.
 	if int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid() {
 		_ = unix.Fchown(int(f.Fd()), int(st.Uid), int(st.Gid))
 	}
-	return unix.Fchmod(int(f.Fd()), uint32(st.Mode)&0o777)
+	mode := uint32(st.Mode) & 0o777
+	if perm != 0 {
+		mode = uint32(perm)
+	}
+	return unix.Fchmod(int(f.Fd()), mode)
 }
 
 // temp is a new file in the target's directory that nobody has under its final name yet.

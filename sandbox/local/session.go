@@ -43,6 +43,7 @@ var (
 	_ sandbox.NetworkSession = (*session)(nil)
 	_ sandbox.Execer         = (*session)(nil)
 	_ sandbox.Files          = (*session)(nil)
+	_ sandbox.Remover        = (*session)(nil)
 	_ sandbox.Reporter       = (*session)(nil)
 )
 

@@ -43,6 +43,7 @@ func Run(t *testing.T, newTarget func(t *testing.T) Target) {
 		{"trees", treeTests},
 		{"files", fileTests},
 		{"replace", replaceTests},
+		{"remove", removeTests},
 		{"confinement", confineTests},
 	} {
 		t.Run(group.name, func(t *testing.T) {
