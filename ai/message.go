@@ -287,6 +287,9 @@ func (m Message) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what MarshalJSON writes, and a plain string as content.
 func (m *Message) UnmarshalJSON(data []byte) error {
+	if m.read(data) {
+		return nil
+	}
 	var w struct {
 		Role    Role            `json:"role"`
 		Content json.RawMessage `json:"content"`
@@ -294,9 +297,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return fmt.Errorf("ai: message: %w", err)
 	}
-	switch w.Role {
-	case RoleSystem, RoleUser, RoleAssistant, RoleTool:
-	default:
+	if !w.Role.known() {
 		return fmt.Errorf("ai: message: unknown role %q", w.Role)
 	}
 	m.Role, m.Content = w.Role, nil
@@ -323,6 +324,58 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 		m.Content = append(m.Content, p)
 	}
 	return nil
+}
+
+func (r Role) known() bool {
+	switch r {
+	case RoleSystem, RoleUser, RoleAssistant, RoleTool:
+		return true
+	}
+	return false
+}
+
+// anyPart has the members of the parts that a conversation is made of, so that a message is read in one go.
+type anyPart struct {
+	Type             string           `json:"type"`
+	Text             string           `json:"text"`
+	Raw              *RawItem         `json:"raw"`
+	ToolCallID       string           `json:"toolCallId"`
+	ToolName         string           `json:"toolName"`
+	Input            *string          `json:"input"`
+	ProviderExecuted bool             `json:"providerExecuted"`
+	Output           ToolResultOutput `json:"output"`
+}
+
+// read is the short way for what MarshalJSON wrote of texts, reasoning, calls and results. Anything else it leaves to
+// the long way, which tells what is wrong.
+func (m *Message) read(data []byte) bool {
+	var w struct {
+		Role    Role      `json:"role"`
+		Content []anyPart `json:"content"`
+	}
+	if json.Unmarshal(data, &w) != nil || !w.Role.known() {
+		return false
+	}
+	content := make([]Part, len(w.Content))
+	for i := range w.Content {
+		switch p := &w.Content[i]; {
+		case p.Type == "text":
+			content[i] = TextPart{Text: p.Text, Raw: p.Raw}
+		case p.Type == "reasoning":
+			content[i] = ReasoningPart{Text: p.Text, Raw: p.Raw}
+		case p.Type == "tool-call" && p.Input != nil:
+			content[i] = ToolCallPart{ToolCallID: p.ToolCallID, ToolName: p.ToolName, Input: *p.Input, ProviderExecuted: p.ProviderExecuted, Raw: p.Raw}
+		case p.Type == "tool-result":
+			content[i] = ToolResultContent{ToolCallID: p.ToolCallID, ToolName: p.ToolName, Output: p.Output}
+		default:
+			return false
+		}
+	}
+	m.Role, m.Content = w.Role, content
+	if len(content) == 0 {
+		m.Content = nil
+	}
+	return true
 }
 
 // MarshalPart writes a part with its "type".

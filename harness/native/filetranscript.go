@@ -47,11 +47,12 @@ func (f *FileTranscript) Load(_ context.Context, session string) ([]Item, error)
 
 // decodeLines reads whole lines; what follows the last line feed is not one.
 func decodeLines(data []byte) ([]Item, error) {
-	var items []Item
+	var rows []json.RawMessage
+	var lines []int // of the rows
 	for n := 1; ; n++ {
 		line, rest, ok := bytes.Cut(data, []byte{'\n'})
 		if !ok {
-			return items, nil
+			break
 		}
 		data = rest
 		entries := []json.RawMessage{line}
@@ -62,13 +63,15 @@ func decodeLines(data []byte) ([]Item, error) {
 			}
 		}
 		for _, e := range entries {
-			it, err := DecodeItem(e)
-			if err != nil {
-				return nil, fmt.Errorf("line %d: %w", n, err)
-			}
-			items = append(items, it)
+			rows, lines = append(rows, e), append(lines, n)
 		}
 	}
+	items, err := DecodeItems(rows)
+	var bad *rowError
+	if errors.As(err, &bad) {
+		return nil, fmt.Errorf("line %d: %w", lines[bad.row], bad.err)
+	}
+	return items, err
 }
 
 // encodeLine writes items as one line: a crash leaves all of them or none.

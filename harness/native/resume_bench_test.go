@@ -2,6 +2,7 @@ package native_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/harness"
 	"github.com/harness-go/harness/harness/native"
-	"github.com/harness-go/harness/model"
 )
 
 // longHistory is a session of one turn with many steps: about 10,000 events.
@@ -33,18 +33,10 @@ func longHistory(steps int) []native.Item {
 }
 
 // encodedTranscript gives what a store gives: bytes that are to be decoded.
-type encodedTranscript struct{ rows [][]byte }
+type encodedTranscript struct{ rows []json.RawMessage }
 
 func (e *encodedTranscript) Load(context.Context, string) ([]native.Item, error) {
-	items := make([]native.Item, len(e.rows))
-	for i, r := range e.rows {
-		it, err := native.DecodeItem(r)
-		if err != nil {
-			return nil, err
-		}
-		items[i] = it
-	}
-	return items, nil
+	return native.DecodeItems(e.rows)
 }
 
 func (e *encodedTranscript) Append(_ context.Context, _ string, items ...native.Item) error {
@@ -97,5 +89,3 @@ func BenchmarkResume(b *testing.B) {
 		})
 	}
 }
-
-var _ = model.PartFinish

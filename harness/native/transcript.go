@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/event"
@@ -149,3 +152,45 @@ func (m *MemoryTranscript) Append(_ context.Context, session string, items ...It
 	m.items[session] = list
 	return nil
 }
+
+// DecodeItems reads many items at once, on all processors: a long history is read anew when a turn is continued.
+// The error names the row, from 0.
+func DecodeItems(rows []json.RawMessage) ([]Item, error) {
+	const share = 256 // rows that are worth a goroutine
+	items := make([]Item, len(rows))
+	workers := min(runtime.GOMAXPROCS(0), (len(rows)+share-1)/share)
+	errs := make([]error, workers)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for {
+				from := int(next.Add(share)) - share
+				if from >= len(rows) {
+					return
+				}
+				for i := from; i < min(from+share, len(rows)); i++ {
+					var err error
+					if items[i], err = DecodeItem(rows[i]); err != nil {
+						errs[w] = &rowError{i, err}
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+// rowError is a row that is no item.
+type rowError struct {
+	row int
+	err error
+}
+
+func (e *rowError) Error() string { return fmt.Sprintf("item %d: %s", e.row, e.err) }
+func (e *rowError) Unwrap() error { return e.err }

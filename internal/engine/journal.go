@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -45,6 +44,10 @@ type segment struct {
 
 	handed  int64       // the newest of them
 	steered atomic.Bool // a steering message may be there
+
+	watchers []SegmentObserver
+	noted    []observation
+	outcome  store.Status // what the run became, once the segment's work on it is committed
 }
 
 var (
@@ -110,6 +113,7 @@ func (s *segment) submit(add func(*store.Batch), facts []event.Fact) (store.Rece
 	add(&b)
 	r := s.e.o.Store.Submit(b)
 	s.last = r
+	s.note(facts, r)
 	if tail >= 0 {
 		s.requested, s.requestedTail = r, tail
 	}
@@ -185,14 +189,15 @@ func (s *segment) Load(ctx context.Context, _ string) ([]native.Item, error) {
 		if err != nil || len(rows) == 0 {
 			return items, err
 		}
-		items = slices.Grow(items, len(rows))
-		for _, r := range rows {
-			it, err := native.DecodeItem(r.Data)
-			if err != nil {
-				return nil, fmt.Errorf("engine: transcript item %d of conversation %s: %w", r.Idx, s.run.ConversationID, err)
-			}
-			items = append(items, it)
+		data := make([]json.RawMessage, len(rows))
+		for i, r := range rows {
+			data[i] = r.Data
 		}
+		page, err := native.DecodeItems(data)
+		if err != nil {
+			return nil, fmt.Errorf("engine: transcript of conversation %s after item %d: %w", s.run.ConversationID, after, err)
+		}
+		items = append(items, page...)
 		after = rows[len(rows)-1].Idx
 	}
 }
