@@ -64,10 +64,12 @@ type Options struct {
 	Floor    tool.PermissionConfig
 	Defaults Defaults
 	// Rules and Hooks are the gate's, for every run.
-	Hooks  []control.Hook
-	Rules  []control.Rule
-	Logger *slog.Logger
-	Now    func() time.Time
+	Hooks []control.Hook
+	Rules []control.Rule
+	// Observers are told what runs do.
+	Observers []Observer
+	Logger    *slog.Logger
+	Now       func() time.Time
 	// Fault is called at named points, for crash tests.
 	Fault func(point string)
 }

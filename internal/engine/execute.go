@@ -44,6 +44,8 @@ func (e *Engine) execute(ctx context.Context, w store.Wake) {
 	defer cancel(nil)
 	plan, planErr := e.Plan(run)
 	s := newSegment(e, run, plan, cancel)
+	s.watch()
+	defer s.unwatch()
 	e.mu.Lock()
 	e.segments[run.ID] = s
 	if run.Head > 1 || e.steered[run.ID] {
@@ -360,6 +362,9 @@ func (s *segment) park(ctx context.Context, o *opened, status store.Status, wait
 	}
 	parked, err := s.e.o.Store.Park(ctx, p)
 	if err != nil || parked {
+		if parked {
+			s.became(status)
+		}
 		return parked, err
 	}
 	// Something came between the look and the commit. The session is suspended, so a new segment goes on from its

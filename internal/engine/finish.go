@@ -89,6 +89,7 @@ func (s *segment) finish(ctx context.Context, e ending) {
 		}
 		return
 	}
+	s.became(e.status, fact)
 	s.e.keeper.spoken()
 	s.e.dispatch(next)
 }
