@@ -14,12 +14,15 @@ import (
 
 // messagesRequest is a request on the Anthropic Messages wire, as far as a script and the wire's own rules need it.
 type messagesRequest struct {
-	Model     string            `json:"model"`
-	Stream    bool              `json:"stream"`
-	MaxTokens int               `json:"max_tokens"`
-	System    json.RawMessage   `json:"system"`
-	Messages  []messagesMessage `json:"messages"`
-	Tools     []struct {
+	Model      string            `json:"model"`
+	Stream     bool              `json:"stream"`
+	MaxTokens  int               `json:"max_tokens"`
+	System     json.RawMessage   `json:"system"`
+	Messages   []messagesMessage `json:"messages"`
+	ToolChoice struct {
+		Type string `json:"type"`
+	} `json:"tool_choice"`
+	Tools []struct {
 		Name string `json:"name"`
 	} `json:"tools"`
 }
@@ -72,7 +75,7 @@ func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 		messagesError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	k := h.player.pick(talk)
+	k := h.player.pick(talk, req.ToolChoice.Type == "none")
 	h.record(r, len(body), req.summary(), k)
 	w.Header().Set("Request-Id", k.requestID())
 	if k.step.Status != 0 {

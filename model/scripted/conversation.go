@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"strings"
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
@@ -34,8 +35,9 @@ type picked struct {
 	id       uint64
 }
 
-// pick finds the anchor and the step that its script has for this point of the conversation.
-func pick(conversation []turn, sub string) picked {
+// pick finds the anchor and the step that its script has for this point of the conversation. Where no tool may be
+// called, the answer says how far the script is.
+func pick(conversation []turn, sub string, noTools bool) picked {
 	p := picked{step: Step{Text: "ok"}, id: digest(conversation)}
 	for i := len(conversation) - 1; i >= 0; i-- {
 		if conversation[i].by != byUser {
@@ -49,7 +51,7 @@ func pick(conversation []turn, sub string) picked {
 		if !ok {
 			continue
 		}
-		answers, results := 0, 0
+		answers, results := skipped(conversation[i].text)
 		for _, t := range conversation[i+1:] {
 			if t.by == byModel {
 				answers++
@@ -59,6 +61,8 @@ func pick(conversation []turn, sub string) picked {
 		p.anchored = true
 		p.key = fmt.Sprintf("%s#%d", conversation[i].text, answers)
 		switch {
+		case noTools:
+			p.step = Step{Text: fmt.Sprintf("The script is at @@skip=%d/%d@@.", answers, results)}
 		case s.line != nil:
 			p.step = s.line.step(results)
 		case answers < len(s.steps):
@@ -69,6 +73,19 @@ func pick(conversation []turn, sub string) picked {
 		return p
 	}
 	return p
+}
+
+// skipped reads how many answers and tool results of the script are not in the conversation any more: a summary that
+// stands beside the script says so.
+func skipped(text string) (answers, results int) {
+	at := strings.LastIndex(text, "@@skip=")
+	if at < 0 {
+		return 0, 0
+	}
+	if n, err := fmt.Sscanf(text[at:], "@@skip=%d/%d@@", &answers, &results); n != 2 || err != nil || answers < 0 || results < 0 {
+		return 0, 0
+	}
+	return answers, results
 }
 
 // digest is a number that is the same for the same conversation and, as far as 64 bits go, for no other.

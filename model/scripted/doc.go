@@ -47,6 +47,12 @@
 // sent as it stands. Its calls are whole and the first of an answer is signed; arguments that are no object are sent as
 // their text.
 //
+// # Summaries
+//
+// A request that forbids tools (tool choice none) is answered with the place where the script stands: how many
+// answers and tool results came after the anchor, as @@skip=answers/results@@. When that text stands in the anchor's
+// message, as a summary beside the task, the script goes on from there although the answers are gone.
+//
 // # Determinism
 //
 // An answer, its ids included, is a function of the conversation that is sent. Only times keeps a count, in the

@@ -15,7 +15,12 @@ import (
 type geminiRequest struct {
 	Contents          []geminiContent `json:"contents"`
 	SystemInstruction geminiContent   `json:"systemInstruction"`
-	Tools             []struct {
+	ToolConfig        struct {
+		FunctionCallingConfig struct {
+			Mode string `json:"mode"`
+		} `json:"functionCallingConfig"`
+	} `json:"toolConfig"`
+	Tools []struct {
 		FunctionDeclarations []struct {
 			Name string `json:"name"`
 		} `json:"functionDeclarations"`
@@ -73,7 +78,7 @@ func (h *Handler) gemini(w http.ResponseWriter, r *http.Request, model, method s
 		writeJSON(w, http.StatusOK, obj{"totalTokens": countedTokens})
 		return
 	}
-	k := h.player.pick(req.conversation())
+	k := h.player.pick(req.conversation(), req.ToolConfig.FunctionCallingConfig.Mode == "NONE")
 	stream := method == "streamGenerateContent"
 	h.record(r, len(body), req.summary(model, stream), k)
 	w.Header().Set("X-Request-Id", k.requestID())

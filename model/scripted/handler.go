@@ -110,7 +110,8 @@ type chatRequest struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	Tools []toolName `json:"tools"`
+	ToolChoice json.RawMessage `json:"tool_choice"`
+	Tools      []toolName      `json:"tools"`
 }
 
 type toolName struct {
@@ -144,7 +145,7 @@ func (h *Handler) chat(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "the body is not a chat request: "+err.Error())
 		return
 	}
-	k := h.player.pick(req.conversation())
+	k := h.player.pick(req.conversation(), string(req.ToolChoice) == `"none"`)
 	h.record(r, len(body), &req, k)
 	w.Header().Set("X-Request-Id", k.requestID())
 	if k.step.Status != 0 {

@@ -42,8 +42,8 @@ func newPlayer(o Options) (*player, error) {
 }
 
 // pick chooses the step and settles whether it fails this time: the step's Status is 0 when it does not.
-func (p *player) pick(conversation []turn) picked {
-	k := pick(conversation, p.sub)
+func (p *player) pick(conversation []turn, noTools bool) picked {
+	k := pick(conversation, p.sub, noTools)
 	if k.step.Status == 0 || k.step.Times == 0 {
 		return k
 	}

@@ -18,6 +18,7 @@ type responsesRequest struct {
 	Include      []string        `json:"include"`
 	Instructions string          `json:"instructions"`
 	Input        json.RawMessage `json:"input"`
+	ToolChoice   json.RawMessage `json:"tool_choice"`
 	Tools        []struct {
 		Name string `json:"name"`
 	} `json:"tools"`
@@ -59,7 +60,7 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "invalid_request_error", err.Error())
 		return
 	}
-	k := h.player.pick(talk)
+	k := h.player.pick(talk, string(req.ToolChoice) == `"none"`)
 	h.record(r, len(body), req.summary(), k)
 	w.Header().Set("X-Request-Id", k.requestID())
 	if k.step.Status != 0 {

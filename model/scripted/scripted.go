@@ -66,7 +66,7 @@ func (m *Model) stream(ctx context.Context, req model.Request, emit func(model.P
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	k := m.player.pick(conversationOf(req))
+	k := m.player.pick(conversationOf(req), req.ToolChoice == model.ToolChoiceNone)
 	if k.step.Status != 0 {
 		return k.statusError()
 	}
