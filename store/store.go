@@ -349,6 +349,9 @@ type Store interface {
 	KeyByHash(ctx context.Context, hash [32]byte) (Key, error)
 	ListKeys(ctx context.Context, tenantID string) ([]Key, error)
 	RevokeKey(ctx context.Context, tenantID, id string) error
+	// RotateKey stores next and lets the key with the id expire at until, if it does not expire earlier, in one commit.
+	// A key that was revoked or has expired is an *event.ConflictError.
+	RotateKey(ctx context.Context, tenantID, id string, next Key, until time.Time) error
 
 	// Ping reports whether the store can serve.
 	Ping(ctx context.Context) error

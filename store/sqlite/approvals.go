@@ -100,6 +100,7 @@ func (t *txn) closeApproval(r *runState, x *approvalRow, move event.ApprovalMove
 		string(to), string(x.a.Scope), x.a.DecidedBy, x.decided.Int64, x.a.Reason, x.key); err != nil {
 		return err
 	}
+	t.ends(to)
 	if to == event.ApprovalApproved {
 		return t.appendFact(r, x.step, event.ToolApprovalGrantedPayload{
 			ApprovalID: x.a.ID, CallID: x.a.CallID, Tool: x.a.Tool, Arguments: x.a.Arguments, DecidedBy: x.a.DecidedBy,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/store"
 )
 
@@ -118,6 +119,43 @@ func (s *Store) RevokeKey(ctx context.Context, tenantID, id string) error {
 			return struct{}{}, notFound(err, "key", id)
 		}
 		return struct{}{}, t.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, nanos(t.now), id)
+	})
+	return err
+}
+
+// RotateKey stores the successor of a key and lets that one end. See store.Store.
+func (s *Store) RotateKey(ctx context.Context, tenantID, id string, next store.Key, until time.Time) error {
+	if next.ID == "" || next.ID == id || next.Hash == [32]byte{} || next.TenantID != tenantID {
+		return errors.New("sqlite: rotate key: the successor needs an ID and a Hash of its own, and the same tenant")
+	}
+	scopes, err := json.Marshal(next.Scopes)
+	if err != nil {
+		return fmt.Errorf("key %s: %w", next.ID, err)
+	}
+	_, err = do(ctx, s.w, "key", len(scopes), func(t *txn) (struct{}, error) {
+		var expires, revoked sql.NullInt64
+		err := t.row(`SELECT expires_at, revoked_at FROM api_keys WHERE id = ? AND tenant_id = ?`, []any{id, tenantID}, &expires, &revoked)
+		switch {
+		case err != nil:
+			return struct{}{}, notFound(err, "key", id)
+		case revoked.Valid:
+			return struct{}{}, &event.ConflictError{What: "key " + id, Status: "revoked"}
+		case expires.Valid && expires.Int64 <= nanos(t.now):
+			return struct{}{}, &event.ConflictError{What: "key " + id, Status: "expired"}
+		}
+		created := next.CreatedAt
+		if created.IsZero() {
+			created = t.now
+		}
+		if err := t.exec(`INSERT INTO api_keys (id, prefix, hash, tenant_id, name, scopes, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			next.ID, next.Prefix, next.Hash[:], tenantID, next.Name, string(scopes), nanos(created), nanosOrNull(next.ExpiresAt)); err != nil {
+			return struct{}{}, err
+		}
+		end := nanos(until)
+		if expires.Valid {
+			end = min(end, expires.Int64)
+		}
+		return struct{}{}, t.exec(`UPDATE api_keys SET expires_at = ? WHERE id = ?`, end, id)
 	})
 	return err
 }

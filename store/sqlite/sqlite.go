@@ -59,6 +59,8 @@ type Options struct {
 	// FaultPoint, when set, is called by the writer at "commit.before" and "commit.after" of each group commit with
 	// the kinds of its operations. It exists for fault drills, which end the process in it.
 	FaultPoint func(point string, kinds []string)
+	// Committed, when set, is called by the writer after each group commit that succeeded. It must be quick.
+	Committed func(Commit)
 }
 
 // fileName is the database's name in the state directory.
@@ -122,6 +124,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.index = &searchIndex{file: filepath.Join(dir, searchFile), main: s.readers}
+	s.w.committed = o.Committed
 	go s.w.loop()
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/store"
 )
 
@@ -21,6 +22,8 @@ type writer struct {
 	clock func() time.Time
 	fault func(string, []string)
 	feeds *feeds
+	// committed is told of each commit; nil: nobody is.
+	committed func(Commit)
 
 	db     *sql.DB
 	conn   *sql.Conn
@@ -135,6 +138,10 @@ func (w *writer) commit(group []*op) (again bool) {
 	if w.fault != nil {
 		w.fault("commit.before", kinds(group))
 	}
+	var begun time.Time
+	if w.committed != nil {
+		begun = time.Now()
+	}
 	if err := t.exec(`BEGIN IMMEDIATE`); err != nil {
 		fail(group, fmt.Errorf("sqlite: begin: %w", err))
 		return false
@@ -158,6 +165,9 @@ func (w *writer) commit(group []*op) (again bool) {
 	}
 	if w.fault != nil {
 		w.fault("commit.after", kinds(group))
+	}
+	if w.committed != nil {
+		w.told(t, begun, len(group))
 	}
 	for _, r := range t.touched {
 		w.feeds.publish(r.id, r.fresh)
@@ -199,6 +209,7 @@ type txn struct {
 	wrote   bool  // the current write has changed something
 	broken  error // SQLite failed: the transaction cannot go on
 	touched []*runState
+	ended   map[event.ApprovalStatus]int
 }
 
 func (t *txn) stmt(query string) (*sql.Stmt, error) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func Run(t *testing.T, open Open) {
 		tests []test
 	}{
 		{"log", logTests}, {"lease", leaseTests}, {"batch", batchTests}, {"approval", approvalTests}, {"question", questionTests},
-		{"park", parkTests}, {"deadline", deadlineTests}, {"list", listTests}, {"key", keyTests}, {"reopen", reopenTests},
+		{"park", parkTests}, {"deadline", deadlineTests}, {"list", listTests}, {"key", slices.Concat(keyTests, rotateTests)}, {"reopen", reopenTests},
 		{"memory", memoryTests},
 		{"conversation", conversationTests}, {"deletion", deletionTests}, {"fork", forkTests}, {"search", searchTests}, {"model", modelTests},
 	}
