@@ -65,7 +65,11 @@ func (t *txn) create(n store.NewRun, queued []byte) (store.Created, error) {
 		return store.Created{}, err
 	}
 	conv, free := int64(0), true
-	if err := t.row(`SELECT coalesce(`+convOf+`, 0)`, []any{n.TenantID, n.ConversationID}, &conv); err != nil {
+	found := `SELECT conv FROM live WHERE tenant_id = ?1 AND conversation_id = ?2 LIMIT 1`
+	if t.w.forks {
+		found = `SELECT coalesce(` + convOf + `, 0)`
+	}
+	if err := t.row(found, []any{n.TenantID, n.ConversationID}, &conv); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return store.Created{}, err
 	}
 	switch {

@@ -93,7 +93,7 @@ func (t *txn) beginFork(f store.Fork) (p forkPlan, err error) {
 		VALUES (?, ?, ?, ?, ?, ?, ?)`, p.to, f.TenantID, f.ID, titleOf(title), f.ConversationID, f.RunID, now); err != nil {
 		return p, err
 	}
-	t.w.last = p.to
+	t.w.last, t.w.forks = p.to, true
 	if err := t.exec(`INSERT INTO tombstones (conv, tenant_id, conversation_id, files, forking, at) VALUES (?, ?, ?, 1, 1, ?)`,
 		p.to, f.TenantID, f.ID, now); err != nil {
 		return p, err

@@ -31,6 +31,7 @@ type writer struct {
 	active map[string]*runState
 	last   int64 // the highest key of runs and forks in use, 0: unknown
 	item   int64 // the highest key of transcript items in use, 0: unknown
+	forks  bool  // there are, or were, forks: a conversation may exist without a run
 
 	done     chan struct{}
 	closeErr error
@@ -41,7 +42,12 @@ func newWriter(ctx context.Context, db *sql.DB, clock func() time.Time, fault fu
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: writer: %w", err)
 	}
+	var forks bool
+	if err := conn.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM forks)`).Scan(&forks); err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: writer: %w", err), conn.Close())
+	}
 	return &writer{
+		forks:  forks,
 		queue:  newQueue(),
 		clock:  clock,
 		fault:  fault,
