@@ -33,6 +33,7 @@ var layers = [][]string{
 	{"store/storetest"},
 	{"store"},
 	{"tool/builtin"},
+	{"tool/builtin/internal/patch"},
 	{"tool"},
 	{"sandbox/local", "sandbox/sandboxtest"},
 	{"sandbox"},
