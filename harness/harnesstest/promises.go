@@ -321,3 +321,15 @@ func factsInOrder(t *testing.T, f Factory) {
 		}
 	}
 }
+
+// A compaction is made or refused as a capability that the adapter does not have; the session goes on either way.
+func compactedSession(t *testing.T, f Factory) {
+	w := start(t, f, Script{{Calls: []Use{{ID: "c1", Tool: Read}}}, {Text: "one"}, {Text: "two"}}, nil)
+	w.wantText(w.prompt(), "one")
+	var none *harness.CapabilityUnsupportedError
+	if err := w.session.Compact(w.ctx, "keep the numbers"); err != nil && !errors.As(err, &none) {
+		t.Fatal(err)
+	}
+	w.wantText(w.prompt(), "two")
+	w.wantResults("c1")
+}

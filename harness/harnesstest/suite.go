@@ -101,6 +101,7 @@ func Run(t *testing.T, factory Factory) {
 		"a suspended turn goes on elsewhere":            suspendTurn,
 		"a stopped session goes on elsewhere":           stopSession,
 		"a killed process is recovered from":            killedProcess,
+		"a compaction leaves a usable session":          compactedSession,
 		"facts are in order":                            factsInOrder,
 		"without journal, gate and checkpoint it works": plainTurn,
 	} {

@@ -202,10 +202,12 @@ func (t *turn) compact(step int, o *opening, c compaction) (bool, error) {
 	return !rec.idle(), nil
 }
 
-// needsSummary decides for the mode whether to drop messages for a summary, or only to cut outputs out.
+// needsSummary decides for the mode whether to drop messages for a summary, or only to cut outputs out. Messages that
+// are no longer than what would stand for them are left.
 func (t *turn) needsSummary(items []Item, c compaction, strip, drop *CompactionRecord, before int64) bool {
+	now := recordOf(items)
 	switch {
-	case drop.idle() || c.mode == tool.CompactStrip:
+	case drop.idle() || c.mode == tool.CompactStrip || sizeWith(items, drop) >= sizeWith(items, &now):
 		return false
 	case c.mode == tool.CompactSummarize || strip.idle():
 		return true

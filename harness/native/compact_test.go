@@ -268,7 +268,7 @@ func TestACompactionKeepsTheStateOfTheSession(t *testing.T) {
 	found := false
 	for _, p := range r.parts {
 		if c, ok := p.(ai.ToolResult); ok && c.ToolName == "compaction" {
-			found = strings.Contains(fmt.Sprintf("%s", c.Output), "looked at")
+			found = strings.Contains(string(c.Output), "looked at")
 		}
 	}
 	if !found {
@@ -441,5 +441,22 @@ func TestAnInboxBringsTodosAndCompactions(t *testing.T) {
 	}
 	if steers != 2 {
 		t.Errorf("%d messages are in the transcript", steers)
+	}
+}
+
+func TestCompactionsThatCannotWorkAreRefused(t *testing.T) {
+	for _, c := range []native.Compaction{{Threshold: 1.5}, {Threshold: -1}, {Mode: "shrink"}, {KeepLast: 1}} {
+		_, err := native.New(native.Settings{Compaction: c, Resolve: func(string) ([]native.Target, error) { return nil, nil }})
+		if err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+	r := newRig(t, tight, using(0, use{"s1", "shrink", `{"mode":"shrink"}`}, use{"s2", "shrink", `{"mode":"strip","keep_last":1}`}), using(0))
+	r.wantText(r.prompt("hi"), "done")
+	if _, out := r.model.results(1); !strings.Contains(out["s1"], "hybrid") || !strings.Contains(out["s2"], "at least 2") {
+		t.Errorf("the model reads %q", out)
+	}
+	if len(of[event.CompactHistoryCompletedPayload](r.journal)) != 0 {
+		t.Error("a compaction was made")
 	}
 }

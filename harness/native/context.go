@@ -140,12 +140,23 @@ func (t *turn) pressure() []event.Payload {
 	return []event.Payload{event.ContextWindowWarningPayload{ContextUse: contextUse(st), Threshold: warnAt[level-1]}, snapshot(st)}
 }
 
-// measure keeps what the size of a request depends on beside the transcript.
+// measure keeps the size of what each request begins with.
 func (t *turn) measure() {
 	prefix := prefixSize(t.systemPrompt(), t.tools())
 	t.s.itemsMu.Lock()
 	defer t.s.itemsMu.Unlock()
-	t.s.prefix, t.s.window = prefix, t.targets[t.target].ContextWindow
+	t.s.prefix = prefix
+}
+
+// gaugeStep keeps what the context's state is to be told by until the next step.
+func (t *turn) gaugeStep() {
+	t.s.itemsMu.Lock()
+	t.s.window = t.targets[t.target].ContextWindow
+	whole := t.s.gauge.whole
+	t.s.itemsMu.Unlock()
+	if !whole {
+		t.measure()
+	}
 }
 
 // size is what the next request is taken to hold, in tokens.
@@ -156,13 +167,6 @@ func (s *session) size() int64 {
 		return s.gauge.tokens
 	}
 	return s.gauge.tokens + s.prefix
-}
-
-// known reports whether the size of a request has a base that holds system prompt and tools.
-func (s *session) known() bool {
-	s.itemsMu.Lock()
-	defer s.itemsMu.Unlock()
-	return s.gauge.whole
 }
 
 func (s *session) prefixSize() int64 {

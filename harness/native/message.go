@@ -1,6 +1,8 @@
 package native
 
 import (
+	"fmt"
+
 	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/tool"
 )
@@ -38,4 +40,14 @@ type Compaction struct {
 	Mode tool.CompactMode
 	// KeepLast is how many of the newest messages stay as they are, 4 when zero, at least 2.
 	KeepLast int
+}
+
+func (c Compaction) check() error {
+	if c.Threshold < 0 || c.Threshold > 1 {
+		return fmt.Errorf("native: Compaction.Threshold is %v: it is a part of the window, from 0 to 1", c.Threshold)
+	}
+	if err := (CompactRequest{Mode: c.Mode, KeepLast: c.KeepLast}).check(); err != nil {
+		return fmt.Errorf("native: Compaction: %w", err)
+	}
+	return nil
 }

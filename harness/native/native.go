@@ -114,6 +114,9 @@ func New(s Settings) (*Harness, error) {
 	if s.Resolve == nil {
 		return nil, errors.New("native: Settings.Resolve is required")
 	}
+	if err := s.Compaction.check(); err != nil {
+		return nil, err
+	}
 	if s.Tools == nil {
 		c, err := tool.NewCatalog(builtin.Core()...)
 		if err != nil {

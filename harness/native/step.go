@@ -40,9 +40,7 @@ func (t *turn) prepare(step int, o *opening) error {
 	if n := pauses(t.s.all()); n > maxPauses {
 		return &TurnError{Reason: event.ReasonProvider, Message: fmt.Sprintf("the provider paused its answer %d times without an end", n)}
 	}
-	if !t.s.known() {
-		t.measure()
-	}
+	t.gaugeStep()
 	o.add(step, t.pressure()...)
 	return t.makeRoom(step, o)
 }
