@@ -54,9 +54,15 @@ func storyNode(t *testing.T, w wire, spoil func(http.Handler) http.Handler) (*No
 // story runs a prompt over HTTP and returns the run's whole log.
 func story(t *testing.T, n *Node, repo, prompt string) []event.Event {
 	t.Helper()
+	return storyOf(t, n, engine.RunRequest{Prompt: prompt, Workspace: repo})
+}
+
+// storyOf does it with any request.
+func storyOf(t *testing.T, n *Node, request any) []event.Event {
+	t.Helper()
 	srv := httptest.NewServer(n.Handler())
 	t.Cleanup(srv.Close)
-	body, err := json.Marshal(engine.RunRequest{Prompt: prompt, Workspace: repo})
+	body, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
 	}
