@@ -1,13 +1,16 @@
 // Package native is our own agent loop as a harness adapter: it calls a model, runs the tool calls of its answer
 // through the gate, and goes on until the model answers without calls.
 //
-// It owns the loop, the transcript's form and the retries of model calls. It does not own the gate, the tools, the
-// wires or the log; it gets them. Its only state is the transcript: what to do next follows from the last items, so a
-// turn that is continued after a kill, a wait of days or a suspension goes the same way.
+// It owns the loop, the transcript's form, the retries of model calls, what of the transcript a model sees, and the
+// budgets. It does not own the gate, the tools, the wires or the log; it gets them. Its only state is the transcript:
+// what to do next follows from the last items, so a turn that is continued after a kill, a wait of days or a suspension
+// goes the same way.
 //
 // Invariants. An answer is in the transcript before a call of it is decided. A call runs only with a permit, and a
 // call that may have run is never run again. A step's results go to the model in the order of its calls. The facts of
-// one change are one commit.
+// one change are one commit. The transcript only grows: a compaction is an item that says what is seen from there on,
+// and never parts a call from its result. A model's summary decides nothing. No call is made whose cost is not set
+// aside.
 package native
 
 import (
