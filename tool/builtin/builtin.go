@@ -25,7 +25,7 @@ func Core() []*tool.Tool { return slices.Clone(core()) }
 
 var core = sync.OnceValue(func() []*tool.Tool {
 	return []*tool.Tool{
-		readTool(), writeTool(), editTool(),
+		readTool(), writeTool(), editTool(), applyPatchTool(),
 		bashTool(), jobOutputTool(), jobKillTool(),
 		globTool(), grepTool(), lsTool(),
 		todosTool(), askTool(), findToolTool(),

@@ -91,7 +91,7 @@ func TestEveryCoreToolHasItsKind(t *testing.T) {
 	}{
 		"read": {tool.KindReadonly, true}, "glob": {tool.KindReadonly, true}, "grep": {tool.KindReadonly, true},
 		"ls": {tool.KindReadonly, true}, "job_output": {tool.KindReadonly, true},
-		"write": {tool.KindEdit, false}, "edit": {tool.KindEdit, false},
+		"write": {tool.KindEdit, false}, "edit": {tool.KindEdit, false}, "apply_patch": {tool.KindEdit, false},
 		"bash": {tool.KindBash, false}, "job_kill": {tool.KindBash, false},
 		"todos": {tool.KindReadonly, false}, "find_tool": {tool.KindReadonly, false},
 		"AskUserQuestion": {tool.KindAsk, false},
@@ -183,6 +183,7 @@ func TestAToolWithoutWhatItNeedsSaysThatItIsUnavailable(t *testing.T) {
 	s.env = tool.Env{Sandbox: bareSession{}}
 	for name, a := range map[string]args{
 		"read": {"path": "x"}, "write": {"path": "x", "content": ""}, "edit": {"path": "x", "old_text": "a", "new_text": "b"},
+		"apply_patch": {"path": "x", "find": "a", "replace": "b"},
 		"bash": {"command": "true"}, "job_output": {"shell_id": "job_1"}, "job_kill": {"shell_id": "job_1"},
 		"glob": {"pattern": "*"}, "grep": {"pattern": "x"}, "ls": {}, "todos": {"action": "get"}, "find_tool": {"query": "web"},
 		"AskUserQuestion": {"questions": []args{{"question": "?", "header": "h", "options": []args{

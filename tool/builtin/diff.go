@@ -20,17 +20,28 @@ func unified(path string, before, after []byte, created bool) string {
 	if !created && string(before) == string(after) {
 		return ""
 	}
-	from, to := "a/"+path, "b/"+path
+	from := "a/" + path
 	if created {
-		from = "/dev/null"
+		from = noFile
 	}
+	return diffOf(from, "b/"+path, before, after)
+}
+
+// noFile stands in a diff for a file that is not there.
+const noFile = "/dev/null"
+
+func diffOf(from, to string, before, after []byte) string {
 	if len(before) > maxDiffInput || len(after) > maxDiffInput {
 		return fmt.Sprintf("--- %s\n+++ %s\n(%d bytes became %d: too large to show)\n", from, to, len(before), len(after))
 	}
 	if !utf8.Valid(before) || !utf8.Valid(after) || strings.ContainsRune(string(before)+string(after), 0) {
 		return fmt.Sprintf("--- %s\n+++ %s\n(binary: %d bytes became %d)\n", from, to, len(before), len(after))
 	}
-	d := udiff.Unified(from, to, string(before), string(after))
+	return shortDiff(udiff.Unified(from, to, string(before), string(after)))
+}
+
+// shortDiff holds a diff to its bound.
+func shortDiff(d string) string {
 	if len(d) <= maxDiff {
 		return d
 	}

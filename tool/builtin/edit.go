@@ -52,11 +52,8 @@ func editTool() *tool.Tool {
 // runEdit needs no version of the session's own: old_text is the proof that the model knows what it replaces. A
 // version that the model names is checked.
 func runEdit(ctx context.Context, env tool.Env, args editArgs) (tool.Result, error) {
-	switch {
-	case args.OldText == "":
-		return tool.Failure(tool.CodeInvalidArguments, "argument old_text is empty: give the text to replace, or use write to create or fill a file"), nil
-	case args.OldText == args.NewText:
-		return tool.Failure(tool.CodeInvalidArguments, "arguments old_text and new_text are the same: nothing would change"), nil
+	if err := editNames.check(args.OldText, args.NewText); err != nil {
+		return outcome(err)
 	}
 	files, err := filesOf(env, "edit")
 	if err != nil {
@@ -77,27 +74,17 @@ func runEdit(ctx context.Context, env tool.Env, args editArgs) (tool.Result, err
 	case bytes.IndexByte(before.data, 0) >= 0:
 		return tool.Failure(tool.CodeInvalidArguments, "argument path: %s is binary; edit changes text only", display), nil
 	}
-	sub := newSubstitution(before.data, []byte(args.OldText), []byte(args.NewText))
-	lines, count := sub.lines()
-	switch {
-	case count == 0:
-		return tool.Failure(tool.CodeNotFound, "argument old_text does not occur in %s: %s", display, explainMiss(before.data, args.OldText)), nil
-	case count > 1 && !args.ReplaceAll:
-		return tool.Failure(tool.CodeConflict, "argument old_text occurs %d times in %s, at lines %s: add context to make it unique, or set replace_all", count, display, joinLines(lines, count)), nil
+	done, err := editNames.substitute(display, before.data, args.OldText, args.NewText, args.ReplaceAll)
+	if err != nil {
+		return outcome(err)
 	}
-	after := sub.apply()
-	if bytes.Equal(after, before.data) {
-		return tool.Failure(tool.CodeInvalidArguments, "arguments old_text and new_text are the same with the line endings of %s: nothing would change", display), nil
-	}
-	if len(after) > maxWhole {
-		return tool.Failure(tool.CodeTooLarge, "argument new_text: the file would have %d bytes, more than edit handles (%d)", len(after), maxWhole), nil
-	}
-	if err := replace(ctx, files, args.Path, &before, after); err != nil {
+	after := done.data
+	if err := replace(ctx, files, args.Path, &before, after, 0); err != nil {
 		return outcome(err)
 	}
 	version := sandbox.Version(after)
 	res, err := tool.JSONResult(editResult{
-		Path: display, Replacements: bytes.Count(before.data, sub.old), Lines: lines, Version: version,
+		Path: display, Replacements: done.count, Lines: done.lines, Version: version,
 		Diff: change{BeforeBytes: before.size, AfterBytes: int64(len(after)), Changed: true},
 	})
 	if err != nil {
@@ -110,4 +97,47 @@ func runEdit(ctx context.Context, env tool.Env, args editArgs) (tool.Result, err
 		saw(env, &res, display, version)
 	}
 	return res, nil
+}
+
+// textNames are what the arguments of a replacement are called in messages.
+type textNames struct{ old, new string }
+
+var editNames = textNames{"old_text", "new_text"}
+
+// check refuses texts that cannot mean a change.
+func (n textNames) check(old, new string) error {
+	switch {
+	case old == "":
+		return fail(tool.CodeInvalidArguments, "argument %s is empty: give the text to replace, or use write to create or fill a file", n.old)
+	case old == new:
+		return fail(tool.CodeInvalidArguments, "arguments %s and %s are the same: nothing would change", n.old, n.new)
+	}
+	return nil
+}
+
+// substituted is content after a substitution, with the lines of its first places and the number of all.
+type substituted struct {
+	data  []byte
+	lines []int
+	count int
+}
+
+// substitute replaces text in content: one place, or all of them. The content is not changed.
+func (n textNames) substitute(display string, data []byte, old, new string, all bool) (substituted, error) {
+	sub := newSubstitution(data, []byte(old), []byte(new))
+	lines, count := sub.lines()
+	switch {
+	case count == 0:
+		return substituted{}, fail(tool.CodeNotFound, "argument %s does not occur in %s: %s", n.old, display, explainMiss(data, old))
+	case count > 1 && !all:
+		return substituted{}, fail(tool.CodeConflict, "argument %s occurs %d times in %s, at lines %s: add context to make it unique, or set replace_all", n.old, count, display, joinLines(lines, count))
+	}
+	after := sub.apply()
+	switch {
+	case bytes.Equal(after, data):
+		return substituted{}, fail(tool.CodeInvalidArguments, "arguments %s and %s are the same with the line endings of %s: nothing would change", n.old, n.new, display)
+	case len(after) > maxWhole:
+		return substituted{}, fail(tool.CodeTooLarge, "argument %s: the file would have %d bytes, more than edit handles (%d)", n.new, len(after), maxWhole)
+	}
+	return substituted{data: after, lines: lines, count: bytes.Count(data, sub.old)}, nil
 }

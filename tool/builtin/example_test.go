@@ -22,5 +22,5 @@ func ExampleCore() {
 	// read readonly
 	// write edit
 	// edit edit
-	// bash bash
+	// apply_patch edit
 }

@@ -21,18 +21,18 @@ import (
 const maxWhole = 64 << 20
 
 // failed is a tool.Failure on its way up through functions that return an error.
-type failed struct{ result tool.Result }
+type failed struct{ code, message string }
 
-func (f *failed) Error() string { return f.result.Output }
+func (f *failed) Error() string { return f.message }
 
 func fail(code, format string, args ...any) error {
-	return &failed{tool.Failure(code, format, args...)}
+	return &failed{code, fmt.Sprintf(format, args...)}
 }
 
 // outcome turns an error into what a body returns: a failed becomes its result, any other stays an error.
 func outcome(err error) (tool.Result, error) {
 	if f, ok := errors.AsType[*failed](err); ok {
-		return f.result, nil
+		return tool.Failure(f.code, "%s", f.message), nil
 	}
 	return tool.Result{}, err
 }
@@ -200,9 +200,11 @@ type change struct {
 	Changed     bool  `json:"changed"`
 }
 
-// replace writes the file under the condition that it still is what was loaded; before is nil for a new file.
-func replace(ctx context.Context, files sandbox.Files, path string, before *content, data []byte) error {
-	opts := sandbox.ReplaceOptions{MustNotExist: before == nil}
+// replace writes the file under the condition that it still is what was loaded; before is nil for a new file, and perm
+// zero keeps the permissions. The sandbox holds the file's directory locked over its comparison and the change, so that
+// of two sessions that saw the same content one is told that it is stale.
+func replace(ctx context.Context, files sandbox.Files, path string, before *content, data []byte, perm fs.FileMode) error {
+	opts := sandbox.ReplaceOptions{MustNotExist: before == nil, Perm: perm}
 	if before != nil {
 		opts.ExpectedVersion = before.version
 	}

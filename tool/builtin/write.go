@@ -86,7 +86,7 @@ func runWrite(ctx context.Context, env tool.Env, args writeArgs) (tool.Result, e
 		}
 		data = append(append(make([]byte, 0, len(before.data)+len(text)), before.data...), text...)
 	}
-	if err := replace(ctx, files, args.Path, before, data); err != nil {
+	if err := replace(ctx, files, args.Path, before, data, 0); err != nil {
 		return outcome(err)
 	}
 	version := sandbox.Version(data)

@@ -141,11 +141,17 @@ index 0000000..e69de29
 +++ plain/path
 @@ -0,0 +1 @@
 +x
+--- left
++++ left
+@@ -1 +1 @@
+-x
++y
 `)
 	want := []File{
 		{Op: Create, Path: "new.sh", Exec: SetExec}, {Op: Delete, Path: "gone", Shown: true},
 		{Op: Rename, Path: "new name", From: "old name"}, {Op: Modify, Path: "tool", Exec: ClearExec},
-		{Op: Copy, Path: "dst", From: "src"}, {Op: Modify, Path: "café"}, {Op: Create, Path: "plain/path"},
+		{Op: Copy, Path: "dst", From: "src"}, {Op: Modify, Path: "café"}, {Op: Create, Path: "empty"},
+		{Op: Create, Path: "plain/path"}, {Op: Modify, Path: "left"},
 	}
 	if len(files) != len(want) {
 		t.Fatalf("%d files: %+v", len(files), files)

@@ -48,14 +48,14 @@ func parseUnified(lines []string, path string) ([]File, error) {
 				cur.extended = append(cur.extended, lines[i])
 			}
 		case isNames(lines, i):
-			if cur == nil || cur.git == "" || cur.named || len(cur.hunks) > 0 {
-				cur = open(&section{line: i + 1})
-			}
-			var err error
-			if cur.old, cur.new, err = names(l[4:], lines[i+1][4:]); err != nil {
+			before, after, err := names(l[4:], lines[i+1][4:])
+			if err != nil {
 				return nil, bad(Invalid, "line %d of the patch: %s", i+1, err)
 			}
-			cur.named = true
+			if cur == nil || cur.named || len(cur.hunks) > 0 || !about(cur.git, before, after) {
+				cur = open(&section{line: i + 1})
+			}
+			cur.named, cur.old, cur.new = true, before, after
 			i += 2
 		case strings.HasPrefix(l, "@@"):
 			if cur == nil {
@@ -133,6 +133,22 @@ func names(oldToken, newToken string) (before, after string, err error) {
 		return before, b, nil
 	}
 	return before, after, nil
+}
+
+// about reports whether a "diff --git" line is of the file with these names. If it is not, they belong to a part of
+// their own, and the part before has no hunks.
+func about(git, before, after string) bool {
+	last := after
+	if after == devNull {
+		last = before
+	}
+	if strings.HasSuffix(git, `"`) {
+		if at := strings.LastIndex(git, ` "`); at > 0 {
+			unquoted, err := strconv.Unquote(git[at+1:])
+			return err == nil && (unquoted == last || unquoted == "b/"+last)
+		}
+	}
+	return strings.HasSuffix(git, " b/"+last) || strings.HasSuffix(git, " "+last)
 }
 
 func name(token string) (string, error) {
