@@ -39,7 +39,9 @@ type SegmentEnv struct {
 	Activation *tool.ActivationTracker
 	// Inbox returns the messages that people sent to the run, each once.
 	Inbox func(ctx context.Context) ([]native.Message, error)
-	Fault func(point string)
+	// Memory keeps the notes of the run, of its conversation and of its agent id.
+	Memory tool.Memory
+	Fault  func(point string)
 }
 
 // Options make an engine. Store, Dispatcher, Sandbox and Harnesses are required.
@@ -52,6 +54,8 @@ type Options struct {
 	Harnesses map[string]HarnessFactory
 	// CheckModel reports whether a request's model and providers can be served. Nil: not checked.
 	CheckModel func(model, provider string, fallbacks []string) error
+	// ContextWindow is how many tokens a model takes, 0 where that is not known. Nil: it is never known.
+	ContextWindow func(model, provider string) int64
 	// Tools are listed by Tools.
 	Tools []tool.Definition
 	// Workspace is the absolute folder of runs that name none.

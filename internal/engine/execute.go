@@ -158,7 +158,8 @@ type opened struct {
 // open makes the agent and its session from the run's plan and state.
 func (s *segment) open(ctx context.Context, box sandbox.NetworkSession) (*opened, error) {
 	artifacts := s.e.artifacts.Session(artifactsOf(s.run.TenantID, s.run.ConversationID))
-	h, err := s.e.o.Harnesses[s.plan.Harness](SegmentEnv{Plan: s.plan, Transcript: s, Artifacts: artifacts, Activation: s.e.activation, Inbox: s.inbox, Fault: s.e.o.Fault})
+	h, err := s.e.o.Harnesses[s.plan.Harness](SegmentEnv{Plan: s.plan, Transcript: s, Artifacts: artifacts, Activation: s.e.activation, Inbox: s.inbox,
+		Memory: notes{s.e.o.Store, s.run, s.plan.AgentID}, Fault: s.e.o.Fault})
 	if err != nil {
 		return nil, err
 	}
@@ -407,29 +408,6 @@ func (s *segment) waitsFor(ctx context.Context) (store.Status, []string, error) 
 func (s *segment) arrived(ctx context.Context) (bool, error) {
 	approvals, results, err := s.answers(ctx)
 	return len(approvals)+len(results) > 0, err
-}
-
-// inbox hands the run's steering messages to the harness, each once in this segment. The store is asked only when
-// there may be some.
-func (s *segment) inbox(ctx context.Context) ([]native.Message, error) {
-	if !s.steered.Swap(false) {
-		return nil, nil
-	}
-	msgs, err := s.e.o.Store.Steering(ctx, s.run.ID)
-	if err != nil {
-		return nil, err
-	}
-	var list []native.Message
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, m := range msgs {
-		if m.ID > s.handed {
-			s.handed = m.ID
-			s.steering = append(s.steering, m.ID)
-			list = append(list, native.Message{Text: m.Text})
-		}
-	}
-	return list, nil
 }
 
 // ended decides what the end of the turn means for the run.

@@ -75,6 +75,7 @@ func (r *rig) open() {
 		Harnesses: map[string]engine.HarnessFactory{"native": func(e engine.SegmentEnv) (harness.Harness, error) {
 			return base.With(func(s *native.Settings) {
 				s.Transcript, s.Artifacts, s.Activation, s.Inbox, s.Fault = e.Transcript, e.Artifacts, e.Activation, e.Inbox, e.Fault
+				s.Memory = e.Memory
 				s.Budget = native.Budget{MaxSteps: e.Plan.MaxSteps, MaxTokens: e.Plan.MaxTokensTotal, MaxCostUSD: e.Plan.MaxCostUSD,
 					Timeout: time.Duration(e.Plan.TimeoutSeconds) * time.Second}
 			}), nil

@@ -187,44 +187,6 @@ func (e *Engine) Cancel(ctx context.Context, p Principal, runID string) (store.R
 	return r, nil
 }
 
-// Steer adds a message to an active run; the model reads it before its next call.
-func (e *Engine) Steer(ctx context.Context, p Principal, runID, text string) error {
-	switch {
-	case text == "":
-		return invalid("prompt", "must not be empty")
-	case len(text) > maxPromptBytes:
-		return invalid("prompt", "has %d bytes; at most %d are taken", len(text), maxPromptBytes)
-	}
-	r, err := e.Run(ctx, p, runID)
-	if err != nil {
-		return err
-	}
-	if r.Status.Terminal() {
-		return conflict("run_not_active", "run %s is %s: continue it instead", runID, r.Status)
-	}
-	w, err := e.o.Store.Steer(ctx, p.TenantID, runID, store.SteerInput{Text: text, By: p.Identity()})
-	var c *event.ConflictError
-	switch {
-	case errors.As(err, &c):
-		return conflict("run_not_active", "run %s is %s: continue it instead", runID, c.Status)
-	case errors.Is(err, store.ErrNotFound):
-		return notFound("run %s does not exist", runID)
-	case errors.Is(err, store.ErrSteeringFull):
-		return conflict("steering_buffer_full", "%d messages wait for run %s: send the next one when it has read some", store.MaxSteering, runID)
-	case err != nil:
-		return err
-	}
-	e.dispatch(w)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if seg := e.segments[runID]; seg != nil {
-		seg.steerArrived()
-	} else {
-		e.steered[runID] = true
-	}
-	return nil
-}
-
 // Decision answers an approval.
 type Decision struct {
 	Approve bool
