@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -41,6 +42,7 @@ type segment struct {
 	cost          event.CostTotals
 	steps         int
 	steering      []int64 // ids handed to the harness, in order
+	said          said
 
 	handed  int64       // the newest of them
 	steered atomic.Bool // a steering message may be there
@@ -94,6 +96,7 @@ func (s *segment) submit(add func(*store.Batch), facts []event.Fact) (store.Rece
 	b := s.staged
 	s.staged = store.Batch{}
 	b.RunID, b.Epoch = s.run.ID, s.run.Epoch
+	facts = s.fresh(facts)
 	tail := int64(-1)
 	for _, f := range facts {
 		s.observe(&b, &f)
@@ -118,6 +121,39 @@ func (s *segment) submit(add func(*store.Batch), facts []event.Fact) (store.Rece
 		s.requested, s.requestedTail = r, tail
 	}
 	return r, nil
+}
+
+// said are facts that a run's log has at most once, and that a harness tells again when it goes on from where a process
+// died before the end that they lead to.
+type said struct {
+	step      int // the last one whose end is told
+	costLimit bool
+}
+
+// again reports whether a fact is told already, and keeps that it is told now.
+func (t *said) again(step int, typ event.Type) bool {
+	switch typ {
+	case event.RunStepCompleted:
+		if step <= t.step {
+			return true
+		}
+		t.step = step
+	case event.RunCostLimitReached:
+		told := t.costLimit
+		t.costLimit = true
+		return told
+	}
+	return false
+}
+
+// fresh leaves out what the log tells already.
+func (s *segment) fresh(facts []event.Fact) []event.Fact {
+	told := func(f event.Fact) bool { return s.said.again(f.Step, f.Type()) }
+	i := slices.IndexFunc(facts, told)
+	if i < 0 {
+		return facts
+	}
+	return append(slices.Clone(facts[:i]), slices.DeleteFunc(slices.Clone(facts[i+1:]), told)...)
 }
 
 // check finds out whether an earlier batch was refused; nothing further is committed then.
@@ -153,6 +189,12 @@ func (s *segment) breakLocked(err error) {
 func (s *segment) observe(b *store.Batch, f *event.Fact) {
 	if f.Step > s.steps {
 		s.steps = f.Step
+	}
+	switch f.Type() {
+	case event.ToolCallStarted, event.ToolCallCompleted, event.ToolCallBlocked, event.ToolApprovalRequired, event.RunWaitingForUser:
+		if f.Step == 0 { // a call of the host's tools, whose steps only the harness can number
+			f.Step = s.steps
+		}
 	}
 	switch p := f.Payload.(type) {
 	case event.UsageDeltaPayload:

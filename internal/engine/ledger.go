@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-
+	"encoding/json"
 	"fmt"
 
 	"github.com/harness-go/harness/control"
@@ -69,6 +69,15 @@ func (s *segment) foldEvent(ev event.Event) error {
 	switch ev.Type {
 	case event.LLMTurnRequested:
 		s.requestedSeq = ev.Seq
+		return nil
+	case event.RunStepCompleted, event.RunCostLimitReached:
+		var p struct {
+			Step int `json:"step"`
+		}
+		if err := json.Unmarshal(ev.Payload, &p); err != nil {
+			return fmt.Errorf("engine: event %s: %w", ev.ID(), err)
+		}
+		s.said.again(p.Step, ev.Type)
 		return nil
 	case event.ToolCallStarted, event.ToolCallCompleted, event.ToolCallBlocked:
 	default:
