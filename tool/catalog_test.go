@@ -209,6 +209,30 @@ func TestActivatorNeitherFindsNorActivatesWhatTheRunMayNotUse(t *testing.T) {
 	}
 }
 
+func TestACallsKindGoesByItsArgumentsWhereTheToolSaysSo(t *testing.T) {
+	body := func(context.Context, Env, json.RawMessage) (Result, error) { return Result{}, nil }
+	def := Definition{Name: "x", Schema: json.RawMessage(`{"type":"object"}`), Tier: TierCore, Kind: KindReadonly}
+	plain, err := New(def, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	def.CallKind = func(args json.RawMessage) Kind {
+		if strings.Contains(string(args), "write") {
+			return KindEdit
+		}
+		return "nonsense"
+	}
+	differs, err := New(def, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]Kind{`{"a":"write"}`: KindEdit, `{}`: KindReadonly} {
+		if plain.KindOf(json.RawMessage(args)) != KindReadonly || differs.KindOf(json.RawMessage(args)) != want {
+			t.Errorf("%s: %s", args, differs.KindOf(json.RawMessage(args)))
+		}
+	}
+}
+
 func TestTheThreeAlwaysAvailableTools(t *testing.T) {
 	if len(AlwaysAvailableTools) != 3 || !AlwaysAvailableTools["AskUserQuestion"] || !AlwaysAvailableTools["find_tool"] || !AlwaysAvailableTools["skill"] {
 		t.Errorf("AlwaysAvailableTools = %v", AlwaysAvailableTools)

@@ -64,6 +64,9 @@ type Definition struct {
 	Schema      json.RawMessage
 	Tier        Tier
 	Kind        Kind
+	// CallKind is for tools whose calls differ: it tells the kind of a call by its arguments, which passed the schema.
+	// Nil: every call is of Kind. What it gives that is no kind counts as Kind.
+	CallKind func(args json.RawMessage) Kind
 	// Parallel: calls may run at the same time as others of the step. Only readonly tools may say so.
 	Parallel bool
 	Tags     []string
@@ -113,6 +116,16 @@ func New(def Definition, run Func) (*Tool, error) {
 
 // Definition returns the tool's definition.
 func (t *Tool) Definition() Definition { return t.def }
+
+// KindOf is the kind of a call with these arguments.
+func (t *Tool) KindOf(args json.RawMessage) Kind {
+	if t.def.CallKind != nil {
+		if k := t.def.CallKind(args); k.Valid() {
+			return k
+		}
+	}
+	return t.def.Kind
+}
 
 // Result is what a call gave back. Output is the text that the model reads. Error is a stable code, empty when the
 // call did what it was asked.
@@ -198,7 +211,7 @@ func Execute(ctx context.Context, t *Tool, p *permit.Permit, env Env) (Result, e
 // own; a readonly one keeps its start record alone and may run again.
 func (t *Tool) interrupted(ctx context.Context, p *permit.Permit) (Result, error) {
 	cause := context.Cause(ctx)
-	if !t.def.Kind.Mutating() {
+	if !t.KindOf(p.Arguments()).Mutating() {
 		return Result{}, cause
 	}
 	res := Failure(CodeInterrupted, "interrupted: outcome unknown. The run was stopped (%v) while the call ran.", cause)
