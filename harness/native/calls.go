@@ -260,13 +260,18 @@ func (t *turn) settleStarted(ctx context.Context, call control.Call, tl *tool.To
 
 func (t *turn) call(step int, c ai.ToolCallPart, tl *tool.Tool, args json.RawMessage) control.Call {
 	d := tl.Definition()
+	kind := tl.KindOf(args)
 	out := control.Call{
-		ID: c.ToolCallID, Step: step, Harness: HarnessID, Tool: d.Name, Kind: d.Kind, Arguments: args,
+		ID: c.ToolCallID, Step: step, Harness: HarnessID, Tool: d.Name, Kind: kind, Arguments: args,
 		Cwd: t.s.opts.SessionWorkDir, Deferred: d.Tier == tool.TierDeferred,
 	}
 	if d.Name != questionTool { // a question is asked as the model wrote it, or not at all
 		out.Check = func(raw json.RawMessage) error {
-			_, err := tl.CheckArguments(string(raw))
+			checked, err := tl.CheckArguments(string(raw))
+			if err == nil && tl.KindOf(checked) != kind {
+				// The policy decides by the kind that the model's arguments have.
+				err = fmt.Errorf("the call would be of kind %s and not %s", tl.KindOf(checked), kind)
+			}
 			return err
 		}
 	}
