@@ -19,7 +19,7 @@ type Key struct {
 type KeyRequest struct {
 	Name string `json:"name" maxLength:"100"`
 	// Scopes is the list of what the key may do.
-	Scopes []string `json:"scopes" minItems:"1" doc:"runs:read, runs:write, runs:unrestricted, approvals:decide, admin"`
+	Scopes []string `json:"scopes" minItems:"1" doc:"runs:read, runs:write, runs:unrestricted, approvals:decide, metrics:read, admin"`
 	// TenantID: only a caller inside the node may name another tenant than its own.
 	TenantID string `json:"tenant_id,omitempty" doc:"the caller's own tenant by default; only callers on the node itself may name another"`
 	// ExpiresIn is a Go duration; empty means that the key does not expire.

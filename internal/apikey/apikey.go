@@ -34,7 +34,7 @@ const (
 // Scopes lists the scopes that a key can have.
 func Scopes() []string {
 	return []string{
-		engine.ScopeRunsRead, engine.ScopeRunsWrite, engine.ScopeRunsUnrestricted, engine.ScopeApprovals, engine.ScopeAdmin,
+		engine.ScopeRunsRead, engine.ScopeRunsWrite, engine.ScopeRunsUnrestricted, engine.ScopeApprovals, engine.ScopeMetrics, engine.ScopeAdmin,
 	}
 }
 

@@ -41,6 +41,8 @@ type Node struct {
 	engine *engine.Engine
 	http   *httpapi.Server
 
+	watching watching
+
 	mu      sync.Mutex
 	started bool
 	socket  *socket
@@ -66,10 +68,11 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	// The parts that cost time are made side by side. The API gets the store and the engine through late, which are
 	// set before it serves anything.
 	runs, keys := &lateRuns{}, &lateKeys{}
+	n.watch(keys)
 	opened := make(chan error, 1)
 	go func() {
 		var err error
-		n.store, err = sqlite.Open(ctx, sqlite.Options{Dir: o.Config.StateDir, FaultPoint: o.StoreFault})
+		n.store, err = sqlite.Open(ctx, n.storeOptions())
 		opened <- err
 	}()
 	h, tools, herr := newNative(m, n.log)
@@ -77,6 +80,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		Runs: runs, AuthDisabled: o.Config.AuthDisabled, Hosts: o.Config.AllowedHosts, Version: o.Version, Logger: n.log,
 		KeyStore: keys,
 	}
+	n.serveMetrics(&api)
 	if !o.Config.AuthDisabled {
 		api.Keys = keys
 	}
@@ -135,7 +139,7 @@ func (n *Node) newEngine(m *models, base *native.Harness, tools []tool.Definitio
 			Model: c.Model, Provider: c.Provider, MaxSteps: c.MaxSteps, MaxCostUSD: c.MaxCostUSD,
 			ApprovalDeadline: c.ApprovalDeadline, QuestionDeadline: c.QuestionDeadline,
 		},
-		Logger: n.log, Fault: n.o.Fault,
+		Logger: n.log, Fault: n.o.Fault, Observers: n.observers(tools),
 	})
 }
 

@@ -51,12 +51,14 @@ type Principal struct {
 	Scopes   []string
 }
 
-// Scopes of API keys. ScopeAdmin includes all others; ScopeRunsWrite includes ScopeRunsRead.
+// Scopes of API keys. ScopeAdmin includes all others; ScopeRunsWrite includes ScopeRunsRead. ScopeMetrics reads the
+// figures of the whole node.
 const (
 	ScopeRunsRead         = "runs:read"
 	ScopeRunsWrite        = "runs:write"
 	ScopeRunsUnrestricted = "runs:unrestricted"
 	ScopeApprovals        = "approvals:decide"
+	ScopeMetrics          = "metrics:read"
 	ScopeAdmin            = "admin"
 )
 

@@ -17,7 +17,8 @@ import (
 // answer is the writer of one request. It remembers whether an answer has begun, so that a panic is answered once.
 type answer struct {
 	http.ResponseWriter
-	status int
+	status  int
+	pattern string // of the route
 }
 
 // Unwrap lets http.ResponseController reach the server's writer.
@@ -86,6 +87,7 @@ func (s *Server) admit(a *answer, r *http.Request) error {
 
 // finish answers a panic and writes the access log. Queries, headers and bodies stay out of logs.
 func (s *Server) finish(a *answer, r *http.Request, begun time.Time, panicked any) {
+	defer func() { s.count(a, time.Since(begun)) }()
 	if panicked != nil {
 		if panicked == http.ErrAbortHandler {
 			panic(panicked)

@@ -183,6 +183,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		}
 		return api.NewProblem(api.CodeNotFound, "there is no such path; /openapi.json lists them")
 	}
+	if a, ok := w.(*answer); ok {
+		a.pattern = pattern
+	}
 	s.mux.ServeHTTP(w, r)
 	return nil
 }

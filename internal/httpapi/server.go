@@ -30,6 +30,10 @@ type Options struct {
 	AuthDisabled bool
 	// Hosts are names, beside the loopback ones, that requests may give as their Host; without ports.
 	Hosts []string
+	// Metrics answers GET /metrics. Nil: there is no such route.
+	Metrics http.Handler
+	// Answered is told of each answer. Nil: nobody is.
+	Answered Answered
 	// Version is the program's version, for the API description. Empty: "dev".
 	Version string
 	// Logger gets failures, and every request at level debug. Nil: none.
@@ -87,6 +91,7 @@ type Server struct {
 	http   *http.Server
 	local  *http.Server // the same API for trusted listeners
 
+	answered Answered
 	streams  atomic.Int64
 	closing  chan struct{} // closed when streams must end
 	closed   chan struct{} // closed when Shutdown is through
@@ -107,7 +112,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		runs: o.Runs, log: o.Logger, limits: o.Limits.withDefaults(), hosts: map[string]bool{},
 		auth: authenticator{keys: o.Keys}, origin: http.NewCrossOriginProtection(), mux: http.NewServeMux(),
-		closing: make(chan struct{}), closed: make(chan struct{}),
+		closing: make(chan struct{}), closed: make(chan struct{}), answered: o.Answered,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -123,6 +128,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.routes(o.Version)
 	s.keyRoutes(o.KeyStore)
+	s.metricsRoute(o.Metrics)
 	s.http, s.local = s.serverOf(s), s.serverOf(s.Trusted())
 	return s, nil
 }
