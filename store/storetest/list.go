@@ -41,6 +41,30 @@ var listTests = []test{
 			}
 		}
 	}},
+	{"250 runs of a conversation come in pages, and no other one among them", func(e *env) {
+		var want []string
+		for i := range 250 {
+			want = append(want, e.create("cv_many").Run.ID)
+			if i%10 == 0 {
+				e.create("cv_other")
+			}
+		}
+		slices.Reverse(want)
+		var got []string
+		for o := (store.ListOptions{TenantID: tenant, ConversationID: "cv_many", Limit: 60}); ; {
+			runs, next, err := e.ListRuns(e.ctx, o)
+			e.ok(err)
+			for _, r := range runs {
+				got = append(got, r.ID)
+			}
+			if o.Cursor = next; next == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			e.Fatalf("%d runs in another order or not once", len(got))
+		}
+	}},
 	{"runs are listed by tenant, conversation, id and status", func(e *env) {
 		a, b := e.create("cv_a").Run, e.create("cv_b").Run
 		queued := e.create("cv_a").Run
