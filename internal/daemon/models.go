@@ -24,6 +24,9 @@ type models struct {
 	providers *model.Providers
 	names     []string
 	catalog   *model.Catalog
+	keys      *providerKeys
+	// defaultModel serves runs that name none, on defaultProvider.
+	defaultModel, defaultProvider string
 	// priced: the catalogue is asked for limits and prices. Not for the scripted provider alone, unless a price file
 	// names it: reading the catalogue costs time and memory.
 	priced bool
@@ -41,8 +44,15 @@ func newModels(c config.Config) (*models, error) {
 	if err != nil {
 		return nil, &config.Error{Source: c.PriceFile, Message: err.Error()}
 	}
+	keys := &providerKeys{}
+	list := slices.Clone(c.Providers)
+	for i := range list {
+		if list[i].Type != model.TypeFake { // takes none
+			list[i].APIKey = keys.of(list[i].Name, list[i].APIKey)
+		}
+	}
 	p, err := model.NewProviders(model.ProvidersConfig{
-		Providers: c.Providers,
+		Providers: list,
 		Types: map[string]model.Factory{
 			model.TypeOpenAICompat: chat.FromProvider,
 			model.TypeAnthropic:    anthropic.FromProvider,
@@ -58,7 +68,10 @@ func newModels(c config.Config) (*models, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	m := &models{providers: p, catalog: catalog, priced: !c.Fake() || len(prices) > 0}
+	m := &models{
+		providers: p, catalog: catalog, keys: keys, defaultModel: c.Model, defaultProvider: defaultProvider(c),
+		priced: !c.Fake() || len(prices) > 0,
+	}
 	for _, e := range c.Providers {
 		m.names = append(m.names, e.Name)
 	}
@@ -103,7 +116,7 @@ func (m *models) target(name, provider string) (native.Target, error) {
 	t := native.Target{Model: r.Model, Provider: r.Provider, ModelID: r.ModelID}
 	if m.priced {
 		info, _ := m.catalog.Lookup(r.Provider, r.ModelID)
-		t.MaxOutputTokens = int(info.MaxOutput)
+		t.MaxOutputTokens, t.ContextWindow = int(info.MaxOutput), info.ContextWindow
 		t.PricingVersion = m.catalog.PricingVersion()
 		if info.Priced { // without a Cost a run with max_cost_usd is refused
 			t.Cost = func(u ai.Usage) (float64, event.CostStatus) { return model.Cost(info, u) }

@@ -17,6 +17,7 @@ func nativeFor(base *native.Harness, m *models, e engine.SegmentEnv) *native.Har
 		}
 		s.Visible = func(name string) bool { return visible(e.Plan, name) }
 		s.Transcript, s.Artifacts, s.Activation, s.Inbox = e.Transcript, e.Artifacts, e.Activation, e.Inbox
+		s.Memory = e.Memory
 		s.SystemPrompt, s.ReasoningEffort = e.Plan.SystemPrompt, e.Plan.ReasoningEffort
 		s.Budget = native.Budget{
 			MaxSteps: e.Plan.MaxSteps, MaxCostUSD: e.Plan.MaxCostUSD, MaxTokens: e.Plan.MaxTokensTotal,

@@ -78,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	h, tools, herr := newNative(m, n.log)
 	api := httpapi.Options{
 		Runs: runs, AuthDisabled: o.Config.AuthDisabled, Hosts: o.Config.AllowedHosts, Version: o.Version, Logger: n.log,
-		KeyStore: keys,
+		KeyStore: keys, Models: m,
 	}
 	n.serveMetrics(&api)
 	if !o.Config.AuthDisabled {
@@ -134,7 +134,7 @@ func (n *Node) newEngine(m *models, base *native.Harness, tools []tool.Definitio
 		Harnesses: map[string]engine.HarnessFactory{
 			native.HarnessID: func(e engine.SegmentEnv) (harness.Harness, error) { return nativeFor(base, m, e), nil },
 		},
-		CheckModel: m.check, Tools: tools, Notes: notes, Workspace: c.Workspace, StateDir: c.StateDir, Floor: c.Floor,
+		CheckModel: m.check, ContextWindow: m.window, Tools: tools, Notes: notes, Workspace: c.Workspace, StateDir: c.StateDir, Floor: c.Floor,
 		Defaults: engine.Defaults{
 			Model: c.Model, Provider: c.Provider, MaxSteps: c.MaxSteps, MaxCostUSD: c.MaxCostUSD,
 			ApprovalDeadline: c.ApprovalDeadline, QuestionDeadline: c.QuestionDeadline,

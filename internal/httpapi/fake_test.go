@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/harness-go/harness/event"
+	"github.com/harness-go/harness/harness/native"
 	"github.com/harness-go/harness/internal/api"
 	"github.com/harness-go/harness/internal/apikey"
 	"github.com/harness-go/harness/internal/engine"
@@ -144,6 +145,36 @@ func (f *fakeRuns) Cancel(_ context.Context, p engine.Principal, id string) (sto
 		return store.Run{}, err
 	}
 	return *r, nil
+}
+
+func (f *fakeRuns) Summary(ctx context.Context, p engine.Principal, id string) (engine.Summary, error) {
+	r, err := f.Run(ctx, p, id)
+	return engine.Summary{
+		Run: r, CallsTotal: 2, ModelCalls: 2,
+		Calls: []engine.ToolUse{{Tool: "read", Step: 1, CallID: "c1", Done: true, DurationMS: 3}, {Tool: "bash", Step: 1, CallID: "c2", Done: true, Error: "timeout"}},
+	}, err
+}
+
+func (f *fakeRuns) Context(ctx context.Context, p engine.Principal, id string) (tool.ContextStatus, error) {
+	_, err := f.Run(ctx, p, id)
+	return tool.ContextStatus{Messages: 3, Tokens: 500, Window: 1000, Pressure: 0.5}, err
+}
+
+func (f *fakeRuns) Compact(ctx context.Context, p engine.Principal, id string, _ native.CompactRequest) error {
+	return f.Steer(ctx, p, id, "")
+}
+
+func (f *fakeRuns) CompactConversation(ctx context.Context, p engine.Principal, id string, _ native.CompactRequest) error {
+	return f.Steer(ctx, p, id, "")
+}
+
+func (f *fakeRuns) Todos(ctx context.Context, p engine.Principal, id string) ([]event.Todo, error) {
+	_, err := f.Run(ctx, p, id)
+	return []event.Todo{{ID: "1", Text: "look", Status: "pending"}}, err
+}
+
+func (f *fakeRuns) SetTodos(ctx context.Context, p engine.Principal, id string, list []event.Todo) ([]event.Todo, error) {
+	return list, f.Steer(ctx, p, id, "")
 }
 
 func (f *fakeRuns) Steer(_ context.Context, p engine.Principal, id, _ string) error {

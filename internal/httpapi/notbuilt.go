@@ -13,18 +13,12 @@ var notBuilt = []struct {
 	capability string
 	routes     string
 }{
-	{"run summaries", "GET /v1/runs/{id}/summary"},
-	{"context statistics", "GET /v1/runs/{id}/context"},
-	{"compaction", "POST /v1/runs/{id}/compact"},
-	{"todos over HTTP", "GET /v1/runs/{id}/todos, PUT /v1/runs/{id}/todos"},
 	{"replay", "POST /v1/runs/replay, POST /v1/runs/{id}/replay"},
 	{"synchronous agents", "POST /v1/agents"},
-	{"compaction of whole conversations", "POST /v1/conversations/{id}/compact"},
 	{"events of whole conversations", "GET /v1/conversations/{id}/events"},
 	{"rewinding conversations", `GET /v1/conversations/{id}/rewind-points, POST /v1/conversations/{id}/rewind,
 		POST /v1/conversations/{id}/undo`},
-	{"the model list", "GET /v1/models"},
-	{"providers over HTTP", "GET /v1/providers, PUT /v1/providers/{name}/key, POST /v1/providers/{name}/import-subscription"},
+	{"subscriptions of providers", "POST /v1/providers/{name}/import-subscription"},
 	{"summaries of messages", "POST /v1/summarize"},
 	{"skills", "GET /v1/skills, GET /v1/skills/{name}, POST /v1/skills/{name}/verify"},
 	{"subagents", `GET /v1/subagents, POST /v1/subagents, GET /v1/subagents/{id}, DELETE /v1/subagents/{id},

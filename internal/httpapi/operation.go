@@ -96,8 +96,11 @@ func handle[I, B, O any](s *Server, o operation, h func(ctx context.Context, p e
 				"application/json": {Schema: s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[B](), true, "")},
 			},
 		}
-		if item.Post != nil && o.method == http.MethodPost {
+		switch o.method {
+		case http.MethodPost:
 			item.Post.RequestBody = rb
+		case http.MethodPut:
+			item.Put.RequestBody = rb
 		}
 	}
 }

@@ -38,6 +38,7 @@ func (s *Server) routes(version string) {
 	s.approvalRoutes()
 	s.toolRoutes()
 	s.conversationRoutes()
+	s.insightRoutes()
 	s.documentRoutes()
 	s.notBuiltRoutes()
 }

@@ -263,3 +263,95 @@ func TestEngineErrorsKeepTheirMeaningAndInternalOnesTheirSecret(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestTheInsideOfARun(t *testing.T) {
+	s, f := open(t)
+	id := decodeBody[api.RunAccepted](t, ask(s, "POST", "/v1/runs", `{"prompt":"a"}`), 202).RunID
+	if p := problem(t, ask(s, "GET", "/v1/runs/"+id+"/summary", "")); p.Code != api.CodeRunNotFinished {
+		t.Errorf("%+v", p)
+	}
+	decodeBody[api.RunSummary](t, ask(s, "GET", "/v1/runs/"+id+"/summary?partial=true", ""), 200)
+	if c := decodeBody[api.RunContext](t, ask(s, "GET", "/v1/runs/"+id+"/context", ""), 200); c.RunID != id || c.Pressure != 0.5 || c.Window != 1000 {
+		t.Errorf("%+v", c)
+	}
+	decodeBody[api.Accepted](t, ask(s, "POST", "/v1/runs/"+id+"/compact", ""), 202)
+	decodeBody[api.Accepted](t, ask(s, "POST", "/v1/runs/"+id+"/compact", `{"mode":"strip","keep_last":2}`), 202)
+	if l := decodeBody[api.TodoList](t, ask(s, "GET", "/v1/runs/"+id+"/todos", ""), 200); len(l.Todos) != 1 {
+		t.Errorf("%+v", l)
+	}
+	if l := decodeBody[api.TodoList](t, ask(s, "PUT", "/v1/runs/"+id+"/todos", `{"todos":[{"text":"b"}]}`), 200); len(l.Todos) != 1 || l.Todos[0].Text != "b" {
+		t.Errorf("%+v", l)
+	}
+	if p := problem(t, ask(s, "PUT", "/v1/runs/"+id+"/todos", `{}`)); p.Field != "todos" {
+		t.Errorf("%+v", p)
+	}
+	f.emit(id, event.RunCompleted)
+	sum := decodeBody[api.RunSummary](t, ask(s, "GET", "/v1/runs/"+id+"/summary", ""), 200)
+	if sum.ToolCallsTotal != 2 || sum.ToolCalls[0].Status != "completed" || sum.ToolCalls[1].Status != "failed" {
+		t.Errorf("%+v", sum)
+	}
+}
+
+// fakeModels knows two providers.
+type fakeModels struct{ keys map[string]string }
+
+func (f fakeModels) Models() []api.Model {
+	list := []api.Model{{ID: "big", Provider: "one", Priced: true, InputCostPerMTok: 3}}
+	for i := range 5 {
+		list = append(list, api.Model{ID: fmt.Sprint("m", i), Provider: "two"})
+	}
+	return list
+}
+
+func (f fakeModels) Providers() []api.Provider {
+	return []api.Provider{{Name: "one", Configured: f.keys["one"] != "", ModelCount: 1}, {Name: "two", ModelCount: 5}}
+}
+
+func (f fakeModels) SetKey(provider, key string) error {
+	if provider != "one" {
+		return api.NewProblem(api.CodeNotFound, "provider %q is not configured", provider)
+	}
+	f.keys[provider] = key
+	return nil
+}
+
+func (f fakeModels) RemoveKey(provider string) error { return f.SetKey(provider, "") }
+
+func TestModelsAndProviders(t *testing.T) {
+	s, err := New(Options{Runs: newFake(), AuthDisabled: true, Models: fakeModels{map[string]string{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := decodeBody[api.ModelList](t, ask(s, "GET", "/v1/models", ""), 200); len(l.Models) != 6 || !l.Models[0].Priced || l.NextCursor != "" {
+		t.Fatalf("%+v", l)
+	}
+	var ids []string
+	for cursor := ""; ; {
+		l := decodeBody[api.ModelList](t, ask(s, "GET", "/v1/models?provider=two&limit=2&cursor="+cursor, ""), 200)
+		for _, m := range l.Models {
+			ids = append(ids, m.ID)
+		}
+		if cursor = l.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if strings.Join(ids, " ") != "m0 m1 m2 m3 m4" {
+		t.Errorf("pages hold %v", ids)
+	}
+	if w := ask(s, "PUT", "/v1/providers/one/key", `{"key":"sk-secret"}`); w.Code != http.StatusNoContent || w.Body.Len() != 0 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	w := ask(s, "GET", "/v1/providers", "")
+	if l := decodeBody[api.ProviderList](t, w, 200); len(l.Providers) != 2 || !l.Providers[0].Configured || strings.Contains(w.Body.String(), "sk-secret") {
+		t.Errorf("%+v", l)
+	}
+	if w := ask(s, "DELETE", "/v1/providers/one/key", ""); w.Code != http.StatusNoContent {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if p := problem(t, ask(s, "PUT", "/v1/providers/none/key", `{"key":"k"}`)); p.Code != api.CodeNotFound {
+		t.Errorf("%+v", p)
+	}
+	if p := problem(t, ask(s, "PUT", "/v1/providers/one/key", `{"key":""}`)); p.Field != "key" {
+		t.Errorf("%+v", p)
+	}
+}

@@ -13,6 +13,7 @@ import (
 // *engine.Error; any other error is an internal one and its text stays in the log.
 type Runs interface {
 	Conversations
+	Insight
 
 	Submit(ctx context.Context, p engine.Principal, req engine.RunRequest, idempotencyKey string) (run store.Run, existed bool, err error)
 	Continue(ctx context.Context, p engine.Principal, runID string, req engine.ContinueRequest, idempotencyKey string) (store.Run, error)

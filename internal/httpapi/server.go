@@ -25,6 +25,8 @@ type Options struct {
 	Keys apikey.Lookup
 	// KeyStore, when set, gives the server the routes that administer keys.
 	KeyStore KeyStore
+	// Models, when set, gives the server the routes that tell of models and providers.
+	Models Models
 	// AuthDisabled lets everybody in as engine.Local. Only loopback connections and requests from inside the process
 	// are then served, and Serve refuses any other listener.
 	AuthDisabled bool
@@ -129,6 +131,7 @@ func New(o Options) (*Server, error) {
 	s.routes(o.Version)
 	s.keyRoutes(o.KeyStore)
 	s.metricsRoute(o.Metrics)
+	s.modelRoutes(o.Models)
 	s.http, s.local = s.serverOf(s), s.serverOf(s.Trusted())
 	return s, nil
 }

@@ -62,6 +62,9 @@ func routeTable(s *Server) []routeCase {
 			}
 			list = append(list, routeCase{"POST", concrete, body})
 		}
+		if item.Put != nil {
+			list = append(list, routeCase{"PUT", concrete, bodies[path]})
+		}
 	}
 	for _, n := range notBuilt {
 		for _, r := range strings.Split(n.routes, ",") {
@@ -77,6 +80,7 @@ func routeTable(s *Server) []routeCase {
 }
 
 var bodies = map[string]string{
+	"/v1/runs/{id}/todos":    `{"todos":[{"text":"a"}]}`,
 	"/v1/runs":               `{"prompt":"a"}`,
 	"/v1/runs/{id}/continue": `{"prompt":"a"}`,
 	"/v1/runs/{id}/steer":    `{"prompt":"a"}`,
