@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/httpapi", "internal/apiclient"},
 	{"internal/api", "internal/apikey", "internal/metrics"},
 	{"internal/activity"},
-	{"internal/config"},
+	{"internal/config", "internal/skill"},
 	{"internal/engine/dispatchtest"},
 	{"internal/engine"},
 	{"harness/native"},
