@@ -125,6 +125,7 @@ func newNative(m *models, log *slog.Logger) (*native.Harness, []tool.Definition,
 
 func (n *Node) newEngine(m *models, base *native.Harness, tools []tool.Definition) (*engine.Engine, error) {
 	c := n.o.Config
+	loop := loopOf(c)
 	var notes []string
 	if c.Dev {
 		notes = append(notes, "no sandbox: dev mode")
@@ -132,7 +133,7 @@ func (n *Node) newEngine(m *models, base *native.Harness, tools []tool.Definitio
 	return engine.New(engine.Options{
 		Store: n.store, Dispatcher: engine.NewLocalDispatcher(c.Workers, n.log), Sandbox: local.NewProvider(local.Options{}),
 		Harnesses: map[string]engine.HarnessFactory{
-			native.HarnessID: func(e engine.SegmentEnv) (harness.Harness, error) { return nativeFor(base, m, e), nil },
+			native.HarnessID: func(e engine.SegmentEnv) (harness.Harness, error) { return nativeFor(base, m, e, loop) },
 		},
 		CheckModel: m.check, ContextWindow: m.window, Tools: tools, Notes: notes, Workspace: c.Workspace, StateDir: c.StateDir, Floor: c.Floor,
 		Defaults: engine.Defaults{

@@ -99,7 +99,7 @@ func (s *segment) drive(ctx context.Context) {
 			return
 		}
 	}
-	box, err := s.e.o.Sandbox.CreateSession(ctx, sandbox.CreateOptions{SessionID: s.run.ConversationID, Root: s.plan.Workspace})
+	box, err := s.e.o.Sandbox.CreateSession(ctx, sandbox.CreateOptions{SessionID: s.sessionID(), Root: s.plan.Workspace})
 	if err != nil {
 		if ctx.Err() != nil { // a cancel or a shutdown, not a fault of the sandbox
 			s.ended(ctx, nil, err)
@@ -157,8 +157,7 @@ type opened struct {
 
 // open makes the agent and its session from the run's plan and state.
 func (s *segment) open(ctx context.Context, box sandbox.NetworkSession) (*opened, error) {
-	artifacts := s.e.artifacts.Session(artifactsOf(s.run.TenantID, s.run.ConversationID))
-	h, err := s.e.o.Harnesses[s.plan.Harness](SegmentEnv{Plan: s.plan, Transcript: s, Artifacts: artifacts, Activation: s.e.activation, Inbox: s.inbox,
+	h, err := s.e.o.Harnesses[s.plan.Harness](SegmentEnv{Plan: s.plan, Transcript: s, Artifacts: s.artifacts(), Activation: s.e.activation, Inbox: s.inbox,
 		Memory: notes{s.e.o.Store, s.run, s.plan.AgentID}, Fault: s.e.o.Fault})
 	if err != nil {
 		return nil, err
@@ -180,7 +179,7 @@ func (s *segment) open(ctx context.Context, box sandbox.NetworkSession) (*opened
 	if err != nil {
 		return nil, err
 	}
-	o := harness.CreateSessionOptions{SessionID: s.run.ConversationID, SandboxSession: box}
+	o := harness.CreateSessionOptions{SessionID: s.sessionID(), SandboxSession: box}
 	resumed, err := s.state(ctx, &o)
 	if err != nil {
 		return nil, err
@@ -190,6 +189,10 @@ func (s *segment) open(ctx context.Context, box sandbox.NetworkSession) (*opened
 		return nil, err
 	}
 	return &opened{agent: a, session: sess, resumed: resumed}, nil
+}
+
+func (s *segment) artifacts() tool.Artifacts {
+	return s.e.artifacts.Session(artifactsOf(s.run.TenantID, s.run.ConversationID))
 }
 
 // state fills in the lifecycle state: the run's own checkpoint, else what the conversation's last run left.
@@ -235,7 +238,7 @@ func (s *segment) gate() (*control.Gate, error) {
 		Ledger: s, Now: s.e.o.Now,
 		Policy: control.Policy{
 			Allowed: s.plan.AllowedTools, Denied: s.plan.DeniedTools,
-			Active: func(name string) bool { return s.e.activation.IsActive(s.run.ConversationID, name) },
+			Active: func(name string) bool { return s.e.activation.IsActive(s.sessionID(), name) },
 			Hooks:  s.e.o.Hooks, Rules: s.e.o.Rules, Approval: tool.ApprovalPolicy(s.plan.Permissions.Approval),
 			ApprovalDeadline: deadline, QuestionDeadline: s.e.o.Defaults.QuestionDeadline,
 		},
@@ -257,9 +260,17 @@ func (s *segment) turn(ctx context.Context, o *opened) (turnEnd, error) {
 		return turnDone, err
 	}
 	if !o.resumed {
-		opts.Prompt = s.run.Prompt
-		o.result, err = o.agent.Generate(ctx, opts)
-		opts.Prompt = ""
+		begin := opts
+		if len(s.plan.Attachments) == 0 {
+			begin.Prompt = s.run.Prompt
+		} else {
+			m, err := s.prompt(ctx, s.artifacts())
+			if err != nil {
+				return turnDone, err
+			}
+			begin.Messages = []ai.Message{m}
+		}
+		o.result, err = o.agent.Generate(ctx, begin)
 	} else {
 		o.result, err = o.agent.ContinueGenerate(ctx, opts, approvals, results)
 	}

@@ -85,16 +85,8 @@ func checkTodos(list []event.Todo) ([]event.Todo, error) {
 // Compact asks an active run to make its history shorter before its next model call. An ended run has none: continue
 // it, and compact the run that goes on.
 func (e *Engine) Compact(ctx context.Context, p Principal, runID string, req native.CompactRequest) error {
-	switch req.Mode {
-	case "", tool.CompactStrip, tool.CompactSummarize, tool.CompactHybrid:
-	default:
-		return invalid("mode", "%q is not one of strip, summarize, hybrid", req.Mode)
-	}
-	if req.KeepLast != 0 && req.KeepLast < 2 {
-		return invalid("keep_last", "must be at least 2, or 0 for the node's setting")
-	}
-	if len(req.Instructions) > maxPromptBytes {
-		return invalid("instructions", "has %d bytes; at most %d are taken", len(req.Instructions), maxPromptBytes)
+	if err := checkCompact("", req); err != nil {
+		return err
 	}
 	if _, err := e.keptHere(ctx, p, runID, "compaction"); err != nil {
 		return err
@@ -104,6 +96,22 @@ func (e *Engine) Compact(ctx context.Context, p Principal, runID string, req nat
 		return fmt.Errorf("engine: encode compaction: %w", err)
 	}
 	return e.leave(ctx, p, runID, store.SteerInput{Kind: store.SteerCompact, Text: string(text)})
+}
+
+// checkCompact checks a request whose members stand behind a prefix.
+func checkCompact(prefix string, req native.CompactRequest) error {
+	switch req.Mode {
+	case "", tool.CompactStrip, tool.CompactSummarize, tool.CompactHybrid:
+	default:
+		return invalid(prefix+"mode", "%q is not one of strip, summarize, hybrid", req.Mode)
+	}
+	if req.KeepLast != 0 && req.KeepLast < 2 {
+		return invalid(prefix+"keep_last", "must be at least 2, or 0 for the node's setting")
+	}
+	if len(req.Instructions) > maxPromptBytes {
+		return invalid(prefix+"instructions", "has %d bytes; at most %d are taken", len(req.Instructions), maxPromptBytes)
+	}
+	return nil
 }
 
 // CompactConversation is Compact for the newest run of a conversation.
@@ -167,14 +175,21 @@ func (e *Engine) leave(ctx context.Context, p Principal, runID string, m store.S
 // inbox hands the messages that people left for the run to the harness, each once in this segment. The store is asked
 // only when there may be some.
 func (s *segment) inbox(ctx context.Context) ([]native.Message, error) {
+	var list []native.Message
+	if s.compact {
+		s.compact = false
+		s.mu.Lock()
+		s.steering = append(s.steering, 0)
+		s.mu.Unlock()
+		list = append(list, native.Message{Compact: s.plan.Compact})
+	}
 	if !s.steered.Swap(false) {
-		return nil, nil
+		return list, nil
 	}
 	msgs, err := s.e.o.Store.Steering(ctx, s.run.ID)
 	if err != nil {
 		return nil, err
 	}
-	var list []native.Message
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range msgs {

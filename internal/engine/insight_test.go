@@ -155,3 +155,39 @@ func TestAnActiveRunIsCompactedOnRequest(t *testing.T) {
 		t.Errorf("an ended run: %v", err)
 	}
 }
+
+// A continued run can begin with a shorter history.
+func TestAContinuedRunIsCompactedFirst(t *testing.T) {
+	r := newRig(t, nil)
+	r.file("long.txt", strings.Repeat("word ", 4000))
+	first := r.submit(engine.RunRequest{Prompt: script(`[{"tool":"read","in":{"path":"long.txt"}},{"tool":"ls","in":{}},{"tool":"ls","in":{}},{"text":"done"}]`)})
+	r.finish(first.ID)
+	if _, err := r.engine.Continue(bg, r.me, first.ID, engine.ContinueRequest{Prompt: "on", Compact: &native.CompactRequest{Mode: "shred"}}, ""); codeOf(err) != "invalid_request compact.mode" {
+		t.Errorf("%v", err)
+	}
+	next, err := r.engine.Continue(bg, r.me, first.ID, engine.ContinueRequest{Prompt: script(`[{"text":"well"}]`), Compact: &native.CompactRequest{Mode: tool.CompactStrip, KeepLast: 2}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := r.finish(next.ID)
+	if p := payload[event.CompactHistoryCompletedPayload](t, all, event.CompactHistoryCompleted); p.OutputsStripped != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Two tenants may use one conversation id at the same time and share nothing.
+func TestTenantsShareNoSession(t *testing.T) {
+	r := newRig(t, nil)
+	other := engine.Principal{KeyID: "k", TenantID: "other", Scopes: []string{engine.ScopeAdmin}}
+	req := engine.RunRequest{ConversationID: "same", Prompt: script(`[{"tool":"todos","in":{"action":"set","todos":[{"text":"mine"}]}},{"text":"done"}]`)}
+	mine := r.submit(req)
+	theirs, _, err := r.engine.Submit(bg, other, engine.RunRequest{ConversationID: "same", Prompt: script(`[{"tool":"todos","in":{"action":"get"}},{"text":"done"}]`)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.finish(mine.ID)
+	r.me = other
+	if got := outputs(r.finish(theirs.ID)); strings.Contains(got, "mine") {
+		t.Errorf("the other tenant reads %s", got)
+	}
+}

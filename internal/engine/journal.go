@@ -41,10 +41,11 @@ type segment struct {
 	usage         event.UsageTotals
 	cost          event.CostTotals
 	steps         int
-	steering      []int64 // ids handed to the harness, in order
+	steering      []int64 // ids handed to the harness, in order; 0 for what came with the request
 	said          said
 
 	handed  int64       // the newest of them
+	compact bool        // the compaction that the request asks for is not handed over yet
 	steered atomic.Bool // a steering message may be there
 
 	watchers []SegmentObserver
@@ -60,8 +61,17 @@ var (
 func newSegment(e *Engine, run store.Run, plan Plan, fail context.CancelCauseFunc) *segment {
 	return &segment{
 		e: e, run: run, plan: plan, fail: fail, calls: map[string]*callRecord{}, questions: map[string]event.PendingQuestion{},
-		usage: run.Usage, cost: run.Cost, steps: run.Steps,
+		usage: run.Usage, cost: run.Cost, steps: run.Steps, compact: plan.Compact != nil,
 	}
+}
+
+// sessionID names the run's session where more than this run meets: the sandbox, the tools that are active. Two tenants
+// may use one conversation id.
+func (s *segment) sessionID() string {
+	if s.run.TenantID == DefaultTenant {
+		return s.run.ConversationID
+	}
+	return s.run.TenantID + ":" + s.run.ConversationID
 }
 
 // Emit implements harness.Journal.
@@ -239,6 +249,11 @@ func (s *segment) Load(ctx context.Context, _ string) ([]native.Item, error) {
 		if err != nil {
 			return nil, fmt.Errorf("engine: transcript of conversation %s after item %d: %w", s.run.ConversationID, after, err)
 		}
+		for i, r := range rows {
+			if s.compact && r.RunID == s.run.ID && page[i].Kind == native.KindSteer && page[i].Compact != nil {
+				s.compact = false
+			}
+		}
 		items = append(items, page...)
 		after = rows[len(rows)-1].Idx
 	}
@@ -262,7 +277,10 @@ func (s *segment) Append(_ context.Context, _ string, items ...native.Item) erro
 			s.settle(it.CallID)
 		case native.KindSteer:
 			if len(s.steering) > 0 {
-				s.staged.SteerDelivered, s.steering = s.steering[0], s.steering[1:]
+				if id := s.steering[0]; id > 0 {
+					s.staged.SteerDelivered = id
+				}
+				s.steering = s.steering[1:]
 			}
 		}
 	}

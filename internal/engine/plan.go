@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/harness-go/harness/event"
+	"github.com/harness-go/harness/harness/native"
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/store"
 	"github.com/harness-go/harness/tool"
@@ -37,7 +38,10 @@ type Plan struct {
 	TimeoutSeconds    int               `json:"timeout_seconds,omitempty"`
 	ApprovalDeadline  string            `json:"approval_deadline"`
 	OutputSchema      json.RawMessage   `json:"output_schema,omitempty"`
+	Attachments       []AttachedFile    `json:"attachments,omitempty"`
 	Metadata          map[string]string `json:"metadata,omitempty"`
+	// Compact is the compaction that comes before the first model call.
+	Compact *native.CompactRequest `json:"compact,omitempty"`
 }
 
 // Bounds of a request.
@@ -136,8 +140,6 @@ func unbuilt(r RunRequest) error {
 		return notBuilt("profile", "profiles are not available on this node")
 	case set(r.MCPServers):
 		return notBuilt("mcp_servers", "MCP servers are not available on this node")
-	case set(r.Attachments):
-		return notBuilt("attachments", "attachments are not available on this node")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 
+	"github.com/harness-go/harness/harness/native"
 	"github.com/harness-go/harness/tool"
 )
 
@@ -32,7 +33,7 @@ type RunRequest struct {
 	TimeoutSeconds    int                    `json:"timeout_seconds,omitempty"`
 	ApprovalDeadline  string                 `json:"approval_deadline,omitempty"`
 	OutputSchema      json.RawMessage        `json:"output_schema,omitempty"`
-	Attachments       json.RawMessage        `json:"attachments,omitempty"`
+	Attachments       []Attachment           `json:"attachments,omitempty"`
 	Metadata          map[string]string      `json:"metadata,omitempty"`
 }
 
@@ -41,6 +42,9 @@ type ContinueRequest struct {
 	Prompt       string                 `json:"prompt"`
 	AllowedTools []string               `json:"allowed_tools,omitempty"`
 	Permissions  *tool.PermissionConfig `json:"permissions,omitempty"`
+	Attachments  []Attachment           `json:"attachments,omitempty"`
+	// Compact makes the conversation's history shorter before the run's first model call.
+	Compact *native.CompactRequest `json:"compact,omitempty"`
 }
 
 // Principal is who asks. The zero value has no rights; with auth switched off it is Local.

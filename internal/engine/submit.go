@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/event"
+	"github.com/harness-go/harness/harness/native"
 	"github.com/harness-go/harness/store"
 	"github.com/harness-go/harness/tool"
 )
@@ -37,7 +39,11 @@ func (e *Engine) Submit(ctx context.Context, p Principal, req RunRequest, idempo
 	if err != nil {
 		return store.Run{}, false, err
 	}
-	return e.create(ctx, p, req.Prompt, req.ConversationID, "", plan, idempotencyKey, digest)
+	files, err := attachments(plan.Workspace, req.Attachments)
+	if err != nil {
+		return store.Run{}, false, err
+	}
+	return e.create(ctx, p, draft{prompt: req.Prompt, files: files, conversation: req.ConversationID, plan: plan, key: idempotencyKey, digest: digest})
 }
 
 // Continue starts a further run in the conversation of an ended run, with that run's settings.
@@ -70,6 +76,15 @@ func (e *Engine) Continue(ctx context.Context, p Principal, runID string, req Co
 	if err != nil {
 		return store.Run{}, err
 	}
+	if req.Compact != nil {
+		if plan.Harness != native.HarnessID {
+			return store.Run{}, notBuilt("compact", "compaction is not available for the harness %s", plan.Harness)
+		}
+		if err := checkCompact("compact.", *req.Compact); err != nil {
+			return store.Run{}, err
+		}
+		plan.Compact = req.Compact
+	}
 	digest, err := requestDigest(struct {
 		Run string
 		ContinueRequest
@@ -77,25 +92,29 @@ func (e *Engine) Continue(ctx context.Context, p Principal, runID string, req Co
 	if err != nil {
 		return store.Run{}, err
 	}
-	run, _, err := e.create(ctx, p, req.Prompt, prev.ConversationID, prev.ID, plan, idempotencyKey, digest)
+	files, err := attachments(plan.Workspace, req.Attachments)
+	if err != nil {
+		return store.Run{}, err
+	}
+	run, _, err := e.create(ctx, p, draft{prompt: req.Prompt, files: files, conversation: prev.ConversationID, previous: prev.ID, plan: plan, key: idempotencyKey, digest: digest})
 	return run, err
 }
 
-func (e *Engine) create(ctx context.Context, p Principal, prompt, conversation, previous string, plan Plan, key, digest string) (store.Run, bool, error) {
-	body, err := json.Marshal(plan)
-	if err != nil {
-		return store.Run{}, false, fmt.Errorf("engine: encode plan: %w", err)
-	}
+// draft is a run that is about to be created.
+type draft struct {
+	prompt                 string
+	files                  []ai.FilePart
+	conversation, previous string
+	plan                   Plan
+	key, digest            string
+}
+
+func (e *Engine) create(ctx context.Context, p Principal, d draft) (store.Run, bool, error) {
 	id := newID("run_")
-	if conversation == "" {
-		conversation = id
+	if d.conversation == "" {
+		d.conversation = id
 	}
-	e.births.RLock()
-	c, err := e.o.Store.CreateRun(ctx, store.NewRun{
-		ID: id, TenantID: p.TenantID, ConversationID: conversation, PreviousRunID: previous, AgentID: plan.AgentID, Prompt: prompt, Request: body,
-		CreatedBy: p.Identity(), IdempotencyKey: key, BodyDigest: digest, Lease: true,
-	})
-	e.births.RUnlock()
+	c, err := e.bear(ctx, p, id, d)
 	switch {
 	case errors.Is(err, store.ErrIdempotencyMismatch):
 		return store.Run{}, false, conflict("idempotency_mismatch", "this Idempotency-Key was used with another request")
@@ -108,6 +127,29 @@ func (e *Engine) create(ctx context.Context, p Principal, prompt, conversation, 
 		e.dispatch(store.Wake{RunID: c.Run.ID, Epoch: c.Run.Epoch})
 	}
 	return c.Run, c.Existed, nil
+}
+
+// bear stores a run with its attachments.
+func (e *Engine) bear(ctx context.Context, p Principal, id string, d draft) (store.Created, error) {
+	e.births.RLock()
+	defer e.births.RUnlock()
+	kept, err := e.attach(ctx, p.TenantID, d.conversation, d.files)
+	if err != nil {
+		return store.Created{}, err
+	}
+	d.plan.Attachments = kept
+	body, err := json.Marshal(d.plan)
+	if err != nil {
+		return store.Created{}, fmt.Errorf("engine: encode plan: %w", err)
+	}
+	c, err := e.o.Store.CreateRun(ctx, store.NewRun{
+		ID: id, TenantID: p.TenantID, ConversationID: d.conversation, PreviousRunID: d.previous, AgentID: d.plan.AgentID, Prompt: d.prompt, Request: body,
+		CreatedBy: p.Identity(), IdempotencyKey: d.key, BodyDigest: d.digest, Lease: true,
+	})
+	if err != nil && ctx.Err() == nil || c.Existed {
+		e.forget(p.TenantID, d.conversation, kept)
+	}
+	return c, err
 }
 
 func requestDigest(v any) (string, error) {
