@@ -22,6 +22,12 @@ func (l *loader) check() error {
 	}
 	remote := !Loopback(c.Addr)
 	switch {
+	case c.ModelRecord != "" && c.ModelReplay != "":
+		return bad("model_replay", "cannot be together with model_record, from "+c.Origins["model_record"]+": traffic is recorded or replayed")
+	case c.Fake() && c.ModelRecord != "":
+		return bad("model_record", "has nothing to record: the provider fake answers without model traffic")
+	case c.Fake() && c.ModelReplay != "":
+		return bad("model_replay", "has nothing to answer: the provider fake answers without model traffic")
 	case remote && c.AuthDisabled:
 		return bad("auth_disabled", "is allowed only while addr is a loopback address, and "+c.Addr+" is not one; remove it and make a key with: harness keys create")
 	case c.Floor.Sandbox != "unrestricted":

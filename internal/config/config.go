@@ -40,11 +40,24 @@ type Config struct {
 	Floor tool.PermissionConfig `koanf:"-"`
 	// Providers are the model providers in their order, those of the environment last.
 	Providers []model.ProviderConfig `koanf:"-"`
+	// Proxy is the address of the proxy of providers that have none of their own. It can hold a password.
+	Proxy model.Secret `koanf:"-"`
+	// ModelRecord and ModelReplay are folders of recorded model traffic, to write or to answer from; at most one is set.
+	ModelRecord string `koanf:"model_record"`
+	ModelReplay string `koanf:"model_replay"`
+	// AutoCompact says when long histories are made shorter.
+	AutoCompact AutoCompact `koanf:"auto_compact"`
+	// Instructions: AGENTS.md and CLAUDE.md of the workspace are read.
+	Instructions bool `koanf:"instructions"`
 	// PriceFile is a file with models and prices over the built-in catalogue; empty means none.
 	PriceFile string `koanf:"price_file"`
 
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `koanf:"log_level"`
+	// LogFormat is auto, text or json.
+	LogFormat string `koanf:"log_format"`
+	// Telemetry is the export of traces and metrics.
+	Telemetry Telemetry `koanf:"telemetry"`
 
 	// UserDir is the user's configuration folder, empty where there is none.
 	UserDir string `koanf:"-"`
@@ -54,6 +67,16 @@ type Config struct {
 	Notes []string `koanf:"-"`
 	// Untrusted is the workspace's file when it was ignored because nobody trusted its content.
 	Untrusted *WorkspaceFile `koanf:"-"`
+}
+
+// AutoCompact says when and how a long history is made shorter by itself.
+type AutoCompact struct {
+	Enabled bool `koanf:"enabled"`
+	// Threshold is the part of the model's window that the history may fill.
+	Threshold float64 `koanf:"threshold"`
+	// Mode is a tool.CompactMode.
+	Mode     tool.CompactMode `koanf:"mode"`
+	KeepLast int              `koanf:"keep_last"`
 }
 
 // Fake reports whether the scripted provider serves all models.

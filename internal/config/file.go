@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -178,10 +179,10 @@ func (w *walker) mapping(prefix string, n ast.Node) error {
 }
 
 func (w *walker) pair(key string, p *ast.MappingValueNode) error {
-	switch key {
-	case "floor":
-		return w.mapping("floor.", p.Value)
-	case "providers":
+	switch {
+	case group(key):
+		return w.mapping(key+".", p.Value)
+	case key == "providers":
 		if w.allowed != nil {
 			return w.at(p.Key, key, "may not be set by a workspace; it belongs in the user's harness.yaml")
 		}
@@ -232,11 +233,19 @@ func (w *walker) value(n ast.Node) (any, error) {
 }
 
 func keys() []string {
-	out := []string{"floor", "providers"}
+	out := []string{"providers"}
 	for _, s := range settings {
 		out = append(out, s.key)
+		if g, _, ok := strings.Cut(s.key, "."); ok && !slices.Contains(out, g) {
+			out = append(out, g)
+		}
 	}
 	return out
+}
+
+// group reports whether settings stand below the key.
+func group(key string) bool {
+	return slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
 }
 
 // suggestion names the known word that a misspelt one is closest to.

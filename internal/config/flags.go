@@ -34,6 +34,8 @@ func (v *flagValue) Set(text string) error {
 
 func (v *flagValue) Type() string {
 	switch v.setting.kind {
+	case ratio:
+		return "part"
 	case path:
 		return "path"
 	case flag:

@@ -43,19 +43,26 @@ var others = []string{"HARNESS_CONFIG", "HARNESS_API_KEY", "HARNESS_SERVER"}
 
 // Load reads all sources and checks the result. Its errors are *Error.
 func Load(src Sources) (Config, error) {
-	l := loader{src: src, env: map[string]string{}}
+	return newLoader(src).load()
+}
+
+func newLoader(src Sources) *loader {
+	l := &loader{src: src, env: map[string]string{}}
 	for _, kv := range src.Env {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			l.env[name] = value
 		}
 	}
-	return l.load()
+	return l
 }
 
 type loader struct {
 	src    Sources
 	env    map[string]string
 	config Config
+	// layers are the values of each source, weakest first; entries are the providers of the file.
+	layers  []map[string]entry
+	entries []providerEntry
 }
 
 func (l *loader) note(format string, args ...any) {
@@ -80,10 +87,14 @@ func (l *loader) load() (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	if err := l.merge(defaults, user.entries, workspace, env, flags); err != nil {
+	l.layers, l.entries = []map[string]entry{defaults, user.entries, workspace, env, flags}, user.providers
+	if err := l.merge(l.layers...); err != nil {
 		return Config{}, err
 	}
-	if err := l.providers(user.providers); err != nil {
+	if err := l.providers(); err != nil {
+		return Config{}, err
+	}
+	if err := l.telemetry(); err != nil {
 		return Config{}, err
 	}
 	if err := l.check(); err != nil {
@@ -99,9 +110,16 @@ func (l *loader) defaults() map[string]entry {
 		"approval_deadline": {value: 72 * time.Hour},
 		"question_deadline": {value: 24 * time.Hour},
 		"log_level":         {value: "info"},
-		"floor.sandbox":     {value: string(tool.SandboxScopeUnrestricted)},
-		"floor.network":     {value: string(tool.NetworkPolicyAllow)},
-		"floor.approval":    {value: string(tool.ApprovalPolicyNone)},
+		"log_format":        {value: "auto"},
+		"instructions":      {value: true},
+
+		"auto_compact.enabled":   {value: true},
+		"auto_compact.threshold": {value: 0.8},
+		"auto_compact.mode":      {value: string(tool.CompactHybrid)},
+		"auto_compact.keep_last": {value: 4},
+		"floor.sandbox":          {value: string(tool.SandboxScopeUnrestricted)},
+		"floor.network":          {value: string(tool.NetworkPolicyAllow)},
+		"floor.approval":         {value: string(tool.ApprovalPolicyNone)},
 	}
 	if dir := stateDir(l.env); dir != "" {
 		d["state_dir"] = entry{value: dir}
@@ -266,6 +284,7 @@ func (l *loader) merge(layers ...map[string]entry) error {
 	if err := ko.Unmarshal("", &l.config); err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
+	l.config.Proxy = model.NewSecret(ko.String("proxy"))
 	l.config.Floor = tool.PermissionConfig{
 		Sandbox:  tool.SandboxScope(ko.String("floor.sandbox")),
 		Network:  tool.NetworkPolicy(ko.String("floor.network")),
@@ -276,15 +295,21 @@ func (l *loader) merge(layers ...map[string]entry) error {
 
 // providers puts the file's providers before those of the environment. With provider fake there is only that one, so
 // that no model name can lead to a paid service.
-func (l *loader) providers(entries []providerEntry) error {
+func (l *loader) providers() error {
 	if l.config.Fake() {
 		l.config.Providers = []model.ProviderConfig{{Name: model.TypeFake, Type: model.TypeFake}}
 		return nil
 	}
-	for _, e := range entries {
+	for _, e := range l.entries {
 		c, note, err := e.resolve(l.env)
+		if err == nil {
+			err = e.addHeaders(&c, l.env)
+		}
 		if err != nil {
 			return err
+		}
+		if c.Proxy, err = proxyOf(e.proxy, l.config.Proxy); err != nil {
+			return &Error{Source: e.source, Key: c.Name + ".proxy", Message: err.Error()}
 		}
 		if note != "" {
 			l.note("%s", note)
@@ -292,6 +317,14 @@ func (l *loader) providers(entries []providerEntry) error {
 		l.config.Providers = append(l.config.Providers, c)
 	}
 	more, err := fromEnvironment(l.env, l.config.Providers)
-	l.config.Providers = append(l.config.Providers, more...)
-	return err
+	if err != nil {
+		return err
+	}
+	for _, c := range more {
+		if c.Proxy, err = proxyOf("", l.config.Proxy); err != nil {
+			return &Error{Source: l.config.Origins["proxy"], Key: "proxy", Message: err.Error()}
+		}
+		l.config.Providers = append(l.config.Providers, c)
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/tool"
 )
 
 // place is a home, a user folder and a workspace for one test.
@@ -77,7 +78,8 @@ func TestDefaultsNeedNoFileAndNoVariable(t *testing.T) {
 	want := Config{
 		Addr: "127.0.0.1:8080", StateDir: filepath.Join(p.home, ".local", "state", "harness"), Workspace: p.workspace,
 		ApprovalDeadline: 72 * time.Hour, QuestionDeadline: 24 * time.Hour, UserDir: p.user,
-		LogLevel: "info", Floor: c.Floor.Normalize(), Origins: map[string]string{},
+		LogLevel: "info", LogFormat: "auto", Floor: c.Floor.Normalize(), Origins: map[string]string{}, Instructions: true,
+		AutoCompact: AutoCompact{Enabled: true, Threshold: 0.8, Mode: tool.CompactHybrid, KeepLast: 4},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Fatalf("got  %+v\nwant %+v", c, want)
@@ -121,7 +123,10 @@ func TestEverySettingIsReadFromFileEnvironmentAndFlag(t *testing.T) {
 		"allow_remote_unsandboxed": "true", "allowed_hosts": "a.example, b.example", "dev": "true", "workers": "7",
 		"provider": "fake", "model": "m", "max_steps": "9", "max_cost_usd": "1.5", "approval_deadline": "5m",
 		"question_deadline": "6m", "floor.sandbox": "unrestricted", "floor.network": "allow", "floor.approval": "all",
-		"price_file": p.home + "/prices.json", "log_level": "debug",
+		"price_file": p.home + "/prices.json", "log_level": "debug", "log_format": "json", "instructions": "false",
+		"auto_compact.enabled": "false", "auto_compact.threshold": "0.5", "auto_compact.mode": "strip", "auto_compact.keep_last": "9",
+		"telemetry.enabled": "true", "telemetry.endpoint": "https://collector.example", "telemetry.content": "true",
+		"model_record": p.home + "/tape", "model_replay": p.home + "/tape", "proxy": "http://u:pw@127.0.0.1:3128",
 	}
 	check := func(t *testing.T, key string, c Config) {
 		t.Helper()
@@ -130,7 +135,11 @@ func TestEverySettingIsReadFromFileEnvironmentAndFlag(t *testing.T) {
 			"allow_remote_unsandboxed": c.AllowRemoteUnsandboxed, "allowed_hosts": strings.Join(c.AllowedHosts, ", "), "dev": c.Dev,
 			"workers": c.Workers, "provider": c.Provider, "model": c.Model, "max_steps": c.MaxSteps, "max_cost_usd": c.MaxCostUSD,
 			"approval_deadline": c.ApprovalDeadline, "question_deadline": c.QuestionDeadline, "floor.sandbox": c.Floor.Sandbox,
-			"floor.network": c.Floor.Network, "floor.approval": c.Floor.Approval, "price_file": c.PriceFile, "log_level": c.LogLevel,
+			"floor.network": c.Floor.Network, "floor.approval": c.Floor.Approval, "price_file": c.PriceFile, "log_level": c.LogLevel, "log_format": c.LogFormat, "instructions": c.Instructions,
+			"auto_compact.enabled": c.AutoCompact.Enabled, "auto_compact.threshold": c.AutoCompact.Threshold,
+			"auto_compact.mode": c.AutoCompact.Mode, "auto_compact.keep_last": c.AutoCompact.KeepLast,
+			"telemetry.enabled": c.Telemetry.Enabled, "telemetry.endpoint": c.Telemetry.Endpoint, "telemetry.content": c.Telemetry.Content,
+			"model_record": c.ModelRecord, "model_replay": c.ModelReplay, "proxy": c.Proxy.Reveal(),
 		}[key]
 		want := values[key]
 		if d, ok := got.(time.Duration); ok {
@@ -155,7 +164,9 @@ func TestEverySettingIsReadFromFileEnvironmentAndFlag(t *testing.T) {
 		}
 		t.Run(s.key, func(t *testing.T) {
 			check(t, s.key, p.mustLoad([]string{s.env + "=" + value}, nil))
-			check(t, s.key, p.mustLoad(nil, map[string]string{s.key: value}))
+			if s.flag != "" {
+				check(t, s.key, p.mustLoad(nil, map[string]string{s.key: value}))
+			}
 			yaml := value
 			if s.kind == list {
 				yaml = "[" + value + "]"
@@ -214,6 +225,37 @@ func TestAValueThatCannotBeUsedStopsTheStartAndNamesItself(t *testing.T) {
 		{name: "provider that is not configured", env: []string{"HARNESS_PROVIDER=other"}, want: []string{"HARNESS_PROVIDER", "other", "OPENAI_API_KEY"}},
 		{name: "workspace that is not there", env: []string{"HARNESS_WORKSPACE=/nonexistent/x"}, want: []string{"HARNESS_WORKSPACE", "/nonexistent/x"}},
 		{name: "control character", env: []string{"HARNESS_MODEL=a\x1b[2J"}, want: []string{"HARNESS_MODEL", "control character"}},
+		{name: "proxy that is none", env: []string{"HARNESS_PROXY=ftp://u:secretpw@h"}, want: []string{"HARNESS_PROXY", "socks5://"}, never: "secretpw"},
+		{name: "proxy with a path", file: "proxy: http://u:secretpw@h/x\n", want: []string{"harness.yaml:1", "proxy", "path"}, never: "secretpw"},
+		{name: "a provider's proxy", file: "providers:\n  - name: a\n    proxy: u:secretpw@h\n", want: []string{"harness.yaml:3", "providers[0].proxy"}, never: "secretpw"},
+		{name: "a provider's proxy with a blank", file: "providers:\n  - name: a\n    proxy: 'http://u:secretpw @h'\n", want: []string{"providers[0].proxy"}, never: "secretpw"},
+		{name: "managed header", file: "providers:\n  - name: a\n    headers:\n      authorization: Bearer secretpw\n", want: []string{"harness.yaml:4", "providers[0].headers.authorization", "Authorization is managed"}, never: "secretpw"},
+		{name: "managed header of another wire", file: "providers:\n  - name: a\n    headers: {x-goog-api-key: secretpw}\n", want: []string{"X-Goog-Api-Key is managed"}, never: "secretpw"},
+		{name: "header twice", file: "providers:\n  - name: a\n    headers: {X-Org: a, x-org: b}\n", want: []string{"headers.x-org", "twice"}},
+		{name: "no header name", file: "providers:\n  - name: a\n    headers: {'X Org': secretpw}\n", want: []string{"not a header name"}, never: "secretpw"},
+		{name: "header that is a number", file: "providers:\n  - name: a\n    headers: {X-Org: 7}\n", want: []string{"headers.X-Org", "quotes"}},
+		{name: "headers that are a list", file: "providers:\n  - name: a\n    headers: [X-Org]\n", want: []string{"providers[0].headers", "mapping"}},
+		{name: "header of a variable that is not set", file: "providers:\n  - name: a\n    base_url: http://127.0.0.1/v1\n    headers:\n      X-Org: env:ORG\n", want: []string{"harness.yaml:5", "a.headers.X-Org", "ORG is not set"}},
+		{name: "header of a variable with a line break", env: []string{"ORG=a\nsecretpw"}, file: "providers:\n  - name: a\n    headers: {X-Org: 'env:ORG'}\n", want: []string{"a.headers.X-Org", "ORG", "control character"}, never: "secretpw"},
+		{name: "recorded and replayed", env: []string{"HARNESS_MODEL_RECORD=a", "HARNESS_MODEL_REPLAY=b"}, want: []string{"HARNESS_MODEL_REPLAY", "model_replay", "HARNESS_MODEL_RECORD"}},
+		{name: "nothing to record", env: []string{"HARNESS_MODEL_RECORD=a", "HARNESS_PROVIDER=fake"}, want: []string{"HARNESS_MODEL_RECORD", "fake"}},
+		{name: "nothing to replay", env: []string{"HARNESS_MODEL_REPLAY=a", "HARNESS_PROVIDER=fake"}, want: []string{"HARNESS_MODEL_REPLAY", "fake"}},
+		{name: "threshold above the window", env: []string{"HARNESS_AUTO_COMPACT_THRESHOLD=80"}, want: []string{"HARNESS_AUTO_COMPACT_THRESHOLD", "80", "part of 1"}},
+		{name: "threshold of nothing", file: "auto_compact:\n  threshold: 0\n", want: []string{"harness.yaml:2", "auto_compact.threshold", "part of 1"}},
+		{name: "unknown mode", file: "auto_compact: {mode: half}\n", want: []string{"auto_compact.mode", "strip, summarize, hybrid"}},
+		{name: "nothing kept", env: []string{"HARNESS_AUTO_COMPACT_KEEP_LAST=1"}, want: []string{"HARNESS_AUTO_COMPACT_KEEP_LAST", "between 2"}},
+		{name: "unknown key of a group", file: "auto_compact: {treshold: 0.5}\n", want: []string{"auto_compact.treshold", "did you mean auto_compact.threshold?"}},
+		{name: "log format", env: []string{"HARNESS_LOG_FORMAT=xml"}, want: []string{"HARNESS_LOG_FORMAT", "auto, text, json"}},
+		{name: "collector", env: []string{"HARNESS_TELEMETRY_ENDPOINT=collector:4318"}, want: []string{"HARNESS_TELEMETRY_ENDPOINT", "https://"}},
+		{name: "collector with a password", file: "telemetry: {endpoint: 'https://u:secretpw@h'}\n", want: []string{"telemetry.endpoint", "password"}, never: "secretpw"},
+		{name: "protocol", env: []string{"HARNESS_TELEMETRY=1", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, want: []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf"}},
+		{name: "exporter", env: []string{"HARNESS_TELEMETRY=1", "OTEL_TRACES_EXPORTER=zipkin"}, want: []string{"OTEL_TRACES_EXPORTER", "zipkin"}},
+		{name: "exporter's headers", env: []string{"HARNESS_TELEMETRY=1", "OTEL_EXPORTER_OTLP_METRICS_HEADERS=a=b,secretpw"}, want: []string{"OTEL_EXPORTER_OTLP_METRICS_HEADERS", "name=value"}, never: "secretpw"},
+		{name: "exporter's timeout", env: []string{"HARNESS_TELEMETRY=1", "OTEL_EXPORTER_OTLP_TIMEOUT=10s"}, want: []string{"OTEL_EXPORTER_OTLP_TIMEOUT", "milliseconds"}},
+		{name: "compression", env: []string{"HARNESS_TELEMETRY=1", "OTEL_EXPORTER_OTLP_COMPRESSION=zstd"}, want: []string{"OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"}},
+		{name: "half a client certificate", env: []string{"HARNESS_TELEMETRY=1", "OTEL_EXPORTER_OTLP_CLIENT_KEY=k"}, want: []string{"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"}},
+		{name: "workspace names a proxy", workspace: "proxy: http://evil.example\n", want: []string{"proxy", "may not be set by a workspace"}},
+		{name: "workspace exports", workspace: "telemetry: {enabled: true}\n", want: []string{"telemetry.enabled", "may not be set by a workspace"}},
 		{name: "workspace sets what it may not", workspace: "addr: 127.0.0.1:1\n", want: []string{".harness/harness.yaml:1", "addr", "may not be set by a workspace"}},
 	}
 	for _, tt := range tests {

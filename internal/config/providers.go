@@ -20,11 +20,13 @@ type providerEntry struct {
 	config  model.ProviderConfig
 	keyEnv  string
 	keyFile string
+	proxy   string
+	headers map[string]header
 	source  string
 }
 
 var providerKeys = []string{
-	"name", "type", "base_url", "api_key_env", "api_key_file", "models", "max_tokens_field", "prompt_cache_key", "idle_timeout",
+	"name", "type", "base_url", "api_key_env", "api_key_file", "models", "max_tokens_field", "prompt_cache_key", "idle_timeout", "proxy", "headers",
 }
 
 func (w *walker) providers(n ast.Node) error {
@@ -52,6 +54,12 @@ func (w *walker) providers(n ast.Node) error {
 				return w.at(v.Key, key, "stands twice")
 			}
 			seen[name] = true
+			if name == "headers" {
+				if err := w.headers(&p, key, v.Value); err != nil {
+					return err
+				}
+				continue
+			}
 			value, err := w.value(v.Value)
 			if err != nil {
 				return err
@@ -101,7 +109,7 @@ func (p *providerEntry) set(name string, value any, dir string) error {
 	if !slices.Contains(providerKeys, name) {
 		return fmt.Errorf("unknown key%s", suggestion(name, providerKeys))
 	}
-	if name == "api_key_file" {
+	if name == "api_key_file" || name == "proxy" { // an error must not show a proxy's password
 		str.check = nil
 	}
 	v, err := str.accept(value)
@@ -128,6 +136,13 @@ func (p *providerEntry) set(name string, value any, dir string) error {
 		p.keyFile = absolute(dir, s)
 	case "max_tokens_field":
 		p.config.MaxTokensField = s
+	case "proxy":
+		if s != direct {
+			if _, err := parseProxy(s); err != nil {
+				return err
+			}
+		}
+		p.proxy = s
 	}
 	return nil
 }

@@ -26,7 +26,11 @@ const (
 	money
 	span
 	list
+	ratio
 )
+
+// kindNames are how help texts and docs call the kinds.
+var kindNames = []string{"text", "path", "true or false", "number", "US dollars", "duration", "list", "part of 1"}
 
 // setting is one thing that can be configured. The table below is the only list of them.
 type setting struct {
@@ -35,9 +39,12 @@ type setting struct {
 	flag      string
 	kind      kind
 	workspace bool // a trusted file of a workspace may set it
+	secret    bool // the value is never shown
 	check     func(v any) error
 	help      string
 }
+
+func (s setting) typeName() string { return kindNames[s.kind] }
 
 // Setting describes a setting for help texts and docs.
 type Setting struct {
@@ -70,17 +77,30 @@ var settings = []setting{
 		check: oneOf(tool.NetworkPolicyAllow, tool.NetworkPolicyHosts, tool.NetworkPolicyDeny)},
 	{key: "floor.approval", env: "HARNESS_FLOOR_APPROVAL", flag: "floor-approval", help: "approval policy that runs get at least",
 		check: oneOf(tool.ApprovalPolicyNone, tool.ApprovalPolicyDestructive, tool.ApprovalPolicyAll)},
+	{key: "proxy", env: "HARNESS_PROXY", secret: true, check: checkProxy,
+		help: "proxy of all model providers that have none of their own: http://, https:// or socks5://; HTTP_PROXY does not count"},
+	{key: "model_record", env: "HARNESS_MODEL_RECORD", flag: "model-record", kind: path, help: "folder to record the model traffic in"},
+	{key: "model_replay", env: "HARNESS_MODEL_REPLAY", flag: "model-replay", kind: path, help: "folder to answer model calls from, without a network"},
+	{key: "auto_compact.enabled", env: "HARNESS_AUTO_COMPACT", flag: "auto-compact", kind: flag, help: "make long histories shorter before they fill the model's window"},
+	{key: "auto_compact.threshold", env: "HARNESS_AUTO_COMPACT_THRESHOLD", kind: ratio, help: "how full the window is then"},
+	{key: "auto_compact.mode", env: "HARNESS_AUTO_COMPACT_MODE", check: oneOf(tool.CompactStrip, tool.CompactSummarize, tool.CompactHybrid),
+		help: "cut old outputs out (strip), summarise old messages (summarize), or the second where the first is not enough (hybrid)"},
+	{key: "auto_compact.keep_last", env: "HARNESS_AUTO_COMPACT_KEEP_LAST", kind: count, check: between(2, 1000), help: "newest messages that stay as they are"},
+	{key: "instructions", env: "HARNESS_INSTRUCTIONS", flag: "instructions", kind: flag, help: "read AGENTS.md and CLAUDE.md of the workspace"},
 	{key: "price_file", env: "HARNESS_PRICE_FILE", flag: "price-file", kind: path, help: "JSON file with models and prices over the catalogue"},
 	{key: "log_level", env: "HARNESS_LOG_LEVEL", flag: "log-level", check: oneOf("debug", "info", "warn", "error"), help: "least level of log lines"},
+	{key: "log_format", env: "HARNESS_LOG_FORMAT", flag: "log-format", check: oneOf("auto", "text", "json"), help: "form of log lines; auto: text on a terminal, JSON elsewhere"},
+	{key: "telemetry.enabled", env: "HARNESS_TELEMETRY", flag: "telemetry", kind: flag, help: "export traces and metrics over OTLP; the OTEL_* variables say how"},
+	{key: "telemetry.endpoint", env: "HARNESS_TELEMETRY_ENDPOINT", check: checkEndpoint, help: "address of the collector, in the place of OTEL_EXPORTER_OTLP_ENDPOINT"},
+	{key: "telemetry.content", env: "HARNESS_TELEMETRY_CONTENT", kind: flag, help: "put prompts, arguments and outputs into traces"},
 	{key: "database_url", env: "HARNESS_DATABASE_URL", check: noPostgres, help: "not built yet"},
 }
 
 // Settings lists every setting that has a name in the environment.
 func Settings() []Setting {
-	names := []string{"text", "path", "true or false", "number", "US dollars", "duration", "list"}
 	out := make([]Setting, 0, len(settings))
 	for _, s := range settings {
-		out = append(out, Setting{Key: s.key, Env: s.env, Flag: s.flag, Type: names[s.kind], Help: s.help, Workspace: s.workspace})
+		out = append(out, Setting{Key: s.key, Env: s.env, Flag: s.flag, Type: s.typeName(), Help: s.help, Workspace: s.workspace})
 	}
 	return out
 }
@@ -108,7 +128,7 @@ func (s setting) parse(v string) (any, error) {
 			return nil, fmt.Errorf("%s is not a whole number", shown(v))
 		}
 		return s.checked(n)
-	case money:
+	case money, ratio:
 		f, err := strconv.ParseFloat(v, 64)
 		if err != nil {
 			return nil, fmt.Errorf("%s is not a number", shown(v))
@@ -152,7 +172,7 @@ func (s setting) accept(v any) (any, error) {
 			return s.checked(n)
 		}
 		return nil, errors.New("must be a whole number")
-	case money:
+	case money, ratio:
 		switch n := v.(type) {
 		case float64:
 			return s.checked(n)
@@ -194,6 +214,9 @@ func (s setting) checked(v any) (any, error) {
 		if n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
 			return nil, errors.New("must be a number that is 0 or more")
 		}
+		if s.kind == ratio && (n == 0 || n > 1) {
+			return nil, fmt.Errorf("%v is not a part of 1, such as 0.8", n)
+		}
 	case time.Duration:
 		if n <= 0 || n > maxDeadline {
 			return nil, fmt.Errorf("%s is not between 1ns and %s", n, maxDeadline)
@@ -226,6 +249,22 @@ func atMost(limit int) func(any) error {
 		}
 		return nil
 	}
+}
+
+func between(low, high int) func(any) error {
+	return func(v any) error {
+		if n, ok := v.(int); ok && (n < low || n > high) {
+			return fmt.Errorf("%d is not between %d and %d", n, low, high)
+		}
+		return nil
+	}
+}
+
+func checkEndpoint(v any) error {
+	if v.(string) == "" {
+		return nil
+	}
+	return checkURL(v.(string))
 }
 
 func oneOf[T ~string](values ...T) func(any) error {

@@ -324,6 +324,8 @@ A value that cannot be used stops the start and names itself, also when a strong
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s |\n", s.Key, s.Env, flag, s.Type, workspace, s.Help)
 	}
 	b.WriteString(`
+` + "`harness config explain`" + ` shows each setting with its value, its source and the values that lost; ` + "`harness config validate`" + ` checks them all.
+
 Keys with a dot are nested in the file:
 
 ` + "```yaml" + `
@@ -352,6 +354,10 @@ providers:
 | ` + "`max_tokens_field`" + ` | the wire's name of the output limit, where it differs |
 | ` + "`prompt_cache_key`" + ` | send the session's id as the cache key |
 | ` + "`idle_timeout`" + ` | end a stream that says nothing for so long |
+| ` + "`proxy`" + ` | the proxy that it is reached through; ` + "`direct`" + `: none, whatever the node's ` + "`proxy`" + ` says |
+| ` + "`headers`" + ` | sent with each request, a mapping of names to values; ` + "`env:NAME`" + ` is the value of a variable, which must be set. Headers that the wire manages, credentials among them, are refused |
+
+Proxies come from these settings alone: ` + "`HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY`" + ` do not count, so that an environment cannot lead prompts and keys elsewhere. The node's proxy leaves out this machine itself.
 
 A key is never written into a file of settings. Without a file, these variables each give a provider:
 
@@ -364,6 +370,11 @@ A key is never written into a file of settings. Without a file, these variables 
 	b.WriteString("\n`ANTHROPIC_BASE_URL` and `GEMINI_BASE_URL` point these providers at another server of the same wire, with or without a key.\n" +
 		"`OPENAI_BASE_URL` points the provider `openai` at a server that speaks Chat Completions; without it the provider is OpenAI's own service over the Responses wire.\n" +
 		"`HARNESS_PROVIDER=fake` serves every model name from scripts in the prompt and needs no key.\n")
+	b.WriteString("\n## Telemetry\n\nWith `telemetry.enabled` these standard variables say where and how it goes; of those with a signal's name (`OTEL_EXPORTER_OTLP_TRACES_…`, " +
+		"`OTEL_EXPORTER_OTLP_METRICS_…`) the signal's own wins: `OTEL_EXPORTER_OTLP_ENDPOINT`, `_PROTOCOL` (`http/protobuf` only), `_HEADERS`, `_TIMEOUT`, " +
+		"`_COMPRESSION`, `_CERTIFICATE`, `_CLIENT_CERTIFICATE`, `_CLIENT_KEY`; `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` (`otlp` or `none`); " +
+		"`OTEL_SDK_DISABLED`; and those of the SDK: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_BSP_…`, `OTEL_METRIC_EXPORT_INTERVAL`. " +
+		"[observability.md](observability.md) says what is exported.\n")
 	return []byte(b.String())
 }
 
