@@ -2,6 +2,7 @@ package api
 
 import (
 	"github.com/harness-go/harness/event"
+	"github.com/harness-go/harness/harness/native"
 	"github.com/harness-go/harness/tool"
 )
 
@@ -42,11 +43,7 @@ type RunContext struct {
 }
 
 // CompactRequest asks for a shorter history.
-type CompactRequest struct {
-	Mode         tool.CompactMode `json:"mode,omitempty" enum:"strip,summarize,hybrid"`
-	KeepLast     int              `json:"keep_last,omitempty" doc:"how many of the newest messages stay as they are, at least 2"`
-	Instructions string           `json:"instructions,omitempty" doc:"what the summary should keep, for the summarising model"`
-}
+type CompactRequest = native.CompactRequest
 
 // TodoList is the todo list of a run.
 type TodoList struct {

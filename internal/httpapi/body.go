@@ -9,18 +9,22 @@ import (
 	"strings"
 
 	"github.com/harness-go/harness/internal/api"
+	"github.com/harness-go/harness/internal/engine"
 )
 
-// MaxBody bounds the body of a request, in bytes.
-const MaxBody = 1 << 20
+// MaxBody bounds the body of a request, in bytes; MaxRunBody that of one that may hold attachments.
+const (
+	MaxBody    = 1 << 20
+	MaxRunBody = MaxBody + engine.MaxAttachmentBytes/3*4
+)
 
 // readBody reads the whole body. A larger one is refused by its announced length before any of it is read, or at the
 // limit; the connection then ends. The media type must be JSON wherever there is a body, and wherever a body is
 // needed: a form of another site cannot send that without asking first.
-func readBody(w http.ResponseWriter, r *http.Request, needed bool) ([]byte, *api.Problem) {
-	if r.ContentLength > MaxBody {
+func readBody(w http.ResponseWriter, r *http.Request, needed bool, limit int64) ([]byte, *api.Problem) {
+	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close")
-		return nil, tooLarge()
+		return nil, tooLarge(limit)
 	}
 	none := r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody
 	if ct := r.Header.Get("Content-Type"); ct != "" || (needed && !none) {
@@ -34,11 +38,11 @@ func readBody(w http.ResponseWriter, r *http.Request, needed bool) ([]byte, *api
 		}
 		return nil, nil
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(innermost(w), r.Body, MaxBody))
+	data, err := io.ReadAll(http.MaxBytesReader(innermost(w), r.Body, limit))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			w.Header().Set("Connection", "close")
-			return nil, tooLarge()
+			return nil, tooLarge(limit)
 		}
 		if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 			return nil, api.NewProblem(api.CodeReadTimeout, "the body did not arrive in time")
@@ -54,8 +58,8 @@ func readBody(w http.ResponseWriter, r *http.Request, needed bool) ([]byte, *api
 	return data, nil
 }
 
-func tooLarge() *api.Problem {
-	return api.NewProblem(api.CodeBodyTooLarge, "the body is larger than %d bytes", MaxBody)
+func tooLarge(limit int64) *api.Problem {
+	return api.NewProblem(api.CodeBodyTooLarge, "the body is larger than %d bytes", limit)
 }
 
 func checkMediaType(ct string) *api.Problem {

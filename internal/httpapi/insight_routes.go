@@ -60,8 +60,7 @@ func (s *Server) insightRoutes() {
 		summary: "Make the history of an active run shorter",
 		doc:     "It is done before the run's next model call; the event compact_history.completed tells the outcome. strip leaves long outputs out, summarize replaces older messages by a summary, hybrid does the first and, where that is not enough, the second.",
 	}, func(ctx context.Context, p engine.Principal, in *RunPath, body *api.CompactRequest) (*output[api.Accepted], error) {
-		req := native.CompactRequest{Mode: body.Mode, KeepLast: body.KeepLast, Instructions: body.Instructions}
-		if err := s.runs.Compact(ctx, p, in.ID, req); err != nil {
+		if err := s.runs.Compact(ctx, p, in.ID, *body); err != nil {
 			return nil, err
 		}
 		return ok(api.Accepted{Status: "accepted"}), nil
@@ -72,8 +71,7 @@ func (s *Server) insightRoutes() {
 		summary: "Make the history of a conversation with an active run shorter",
 		doc:     "As for the run itself.",
 	}, func(ctx context.Context, p engine.Principal, in *ConversationPath, body *api.CompactRequest) (*output[api.Accepted], error) {
-		req := native.CompactRequest{Mode: body.Mode, KeepLast: body.KeepLast, Instructions: body.Instructions}
-		if err := s.runs.CompactConversation(ctx, p, in.ID, req); err != nil {
+		if err := s.runs.CompactConversation(ctx, p, in.ID, *body); err != nil {
 			return nil, err
 		}
 		return ok(api.Accepted{Status: "accepted"}), nil

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -23,6 +24,7 @@ type operation struct {
 	scopes           []string // any of them is enough; none: any key will do
 	open             bool     // no key at all
 	bodyOptional     bool
+	maxBody          int64                     // in bytes; MaxBody by default
 	responses        map[string]*huma.Response // where the answer is not JSON
 }
 
@@ -69,7 +71,7 @@ func handle[I, B, O any](s *Server, o operation, h func(ctx context.Context, p e
 		}
 		var body B
 		if writes {
-			data, refused := readBody(c.w, c.r, hasBody && !o.bodyOptional)
+			data, refused := readBody(c.w, c.r, hasBody && !o.bodyOptional, cmp.Or(o.maxBody, MaxBody))
 			if refused != nil {
 				return nil, refused
 			}

@@ -67,7 +67,7 @@ type listRunsInput struct {
 
 func (s *Server) runRoutes() {
 	handle(s, operation{
-		method: http.MethodPost, path: "/v1/runs", id: "create-run", status: http.StatusAccepted, scopes: writeRuns,
+		method: http.MethodPost, path: "/v1/runs", id: "create-run", status: http.StatusAccepted, scopes: writeRuns, maxBody: MaxRunBody,
 		summary: "Start a run",
 		doc:     "Stores the run and returns at once. Follow it by its events. Permissions default to sandbox unrestricted, network allow, approval none; a node's floor can only make them stricter.",
 	}, func(ctx context.Context, p engine.Principal, _ *Idempotent, body *engine.RunRequest) (*acceptedRun, error) {
@@ -131,7 +131,7 @@ func (s *Server) runRoutes() {
 	})
 
 	handle(s, operation{
-		method: http.MethodPost, path: "/v1/runs/{id}/continue", id: "continue-run", status: http.StatusAccepted, scopes: writeRuns,
+		method: http.MethodPost, path: "/v1/runs/{id}/continue", id: "continue-run", status: http.StatusAccepted, scopes: writeRuns, maxBody: MaxRunBody,
 		summary: "Go on with an ended run's conversation in a new run",
 	}, func(ctx context.Context, p engine.Principal, in *continueInput, body *engine.ContinueRequest) (*acceptedRun, error) {
 		key, err := idempotencyKey(ctx)
