@@ -83,6 +83,17 @@ func (s *ArtifactStore) Remove(sessionID string) error {
 	return nil
 }
 
+// RemoveOne deletes one artifact of a session. One that is not there is no error.
+func (s *ArtifactStore) RemoveOne(sessionID, id string) error {
+	if !artifactIDRE().MatchString(id) {
+		return fmt.Errorf("artifact %q: %w", id, fs.ErrNotExist)
+	}
+	if err := s.root.Remove(filepath.Join(sessionDir(sessionID), id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("artifact %s: %w", id, err)
+	}
+	return nil
+}
+
 // sessionDir is a digest, so that no session id can lead to another place.
 func sessionDir(sessionID string) string {
 	sum := sha256.Sum256([]byte(sessionID))

@@ -169,6 +169,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.configArg, "config", "", "file of settings in the place of the user's harness.yaml (HARNESS_CONFIG)")
 	root.AddCommand(
 		a.runCommand(), a.runsCommand(), a.conversationsCommand(), a.approvalsCommand(), a.questionsCommand(), a.toolsCommand(),
+		a.modelsCommand(), a.providersCommand(),
 		a.serveCommand(), a.keysCommand(), a.trustCommand(), a.doctorCommand(), a.modelServerCommand(), a.schemaCommand(),
 		a.versionCommand(),
 	)

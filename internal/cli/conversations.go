@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -252,7 +249,7 @@ the last one that the export is whole.`,
 				if file == "" {
 					return l.ExportConversation(cmd.Context(), args[0], include, a.out)
 				}
-				return a.exportTo(cmd.Context(), l, args[0], include, file, force)
+				return a.whole(file, force, func(w io.Writer) error { return l.ExportConversation(cmd.Context(), args[0], include, w) })
 			})
 		},
 	}
@@ -261,30 +258,6 @@ the last one that the export is whole.`,
 	fs.BoolVar(&force, "force", false, "replace the file if it exists")
 	fs.BoolVar(&events, "events", false, "every event of every run in the place of messages")
 	return cmd
-}
-
-// exportTo writes a file that is whole, or none.
-func (a *app) exportTo(ctx context.Context, l *link, id, include, file string, force bool) error {
-	if _, err := os.Lstat(file); err == nil && !force {
-		return usageError("%s exists: choose another name, or replace it with --force", file)
-	}
-	part := file + ".part"
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return usageError("%s exists: another export writes it, or left it behind; remove it", part)
-	}
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	err = l.ExportConversation(ctx, id, include, f)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(part, file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(part))
-	}
-	a.infof("written to %s", file)
-	return nil
 }
 
 func (a *app) conversationsFork() *cobra.Command {

@@ -17,7 +17,7 @@ import (
 
 type runFlags struct {
 	workspace, model, provider, approval, sandbox, network, conversation, system, effort string
-	allowTools, denyTools, hosts                                                         []string
+	allowTools, denyTools, hosts, attach                                                 []string
 	maxSteps                                                                             int
 	maxCost                                                                              float64
 	maxTokens                                                                            int64
@@ -45,6 +45,7 @@ standard input.
 ` + exitHelp,
 		Example: `  harness run "make the failing test pass"
   harness run -C ./repo --approval destructive --max-cost 0.50 "update the docs"
+  harness run --attach screenshot.png "why does it look like this?"
   git diff | harness run -`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), f, strings.Join(args, " ")) },
@@ -66,6 +67,7 @@ standard input.
 	fs.StringVar(&f.conversation, "conversation", "", "conversation that the run belongs to")
 	fs.StringVar(&f.system, "system-prompt", "", "text in the place of the default system prompt")
 	fs.StringVar(&f.effort, "reasoning-effort", "", "how much the model thinks, where it has such a setting")
+	fs.StringArrayVar(&f.attach, "attach", nil, "image, PDF or text that the model sees with the prompt; can be repeated")
 	fs.BoolVar(&f.approveAll, "approve-all", false, "approve every call without asking; each approval is recorded as such")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show only the answer and the end")
 	fs.BoolVar(&f.detach, "detach", false, "start the run on a daemon, print its id and end")
@@ -137,6 +139,10 @@ func (a *app) request(f runFlags, prompt string) (engine.RunRequest, string, err
 		SystemPrompt: f.system, ReasoningEffort: f.effort, AllowedTools: f.allowTools, DeniedTools: f.denyTools,
 		MaxSteps: f.maxSteps, MaxCostUSD: f.maxCost, MaxTokensTotal: f.maxTokens,
 		TimeoutSeconds: int((f.timeout + time.Second - 1) / time.Second),
+	}
+	var err error
+	if req.Attachments, err = a.attachments(f.attach); err != nil {
+		return engine.RunRequest{}, "", err
 	}
 	if f.approval != "" || f.sandbox != "" || f.network != "" || len(f.hosts) > 0 {
 		p := tool.PermissionConfig{

@@ -17,8 +17,9 @@ import (
 )
 
 func (a *app) runsCommand() *cobra.Command {
-	cmd := group("runs", "List, show, follow and steer runs")
-	cmd.AddCommand(a.runsList(), a.runsShow(), a.runsWatch(), a.runsCancel(), a.runsSteer(), a.runsContinue())
+	cmd := group("runs", "List, show, follow, steer and export runs")
+	cmd.AddCommand(a.runsList(), a.runsShow(), a.runsWatch(), a.runsCancel(), a.runsSteer(), a.runsContinue(),
+		a.runsSummary(), a.runsContext(), a.runsCompact(), a.runsTodos(), a.runsExport())
 	return cmd
 }
 
@@ -224,12 +225,17 @@ func (a *app) runsSteer() *cobra.Command {
 
 func (a *app) runsContinue() *cobra.Command {
 	var approveAll, quiet bool
+	var attach []string
 	cmd := &cobra.Command{
 		Use: "continue RUN PROMPT", Short: "Go on with an ended run's conversation", Args: cobra.MinimumNArgs(2),
 		Long: "Go on with an ended run's conversation, with its settings, and show what happens.\n\n" + exitHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := a.attachments(attach)
+			if err != nil {
+				return err
+			}
 			return a.with(cmd.Context(), toExecute, func(l *link) error {
-				acc, err := l.Continue(cmd.Context(), args[0], engine.ContinueRequest{Prompt: strings.Join(args[1:], " ")}, "")
+				acc, err := l.Continue(cmd.Context(), args[0], engine.ContinueRequest{Prompt: strings.Join(args[1:], " "), Attachments: files}, "")
 				if err != nil {
 					return err
 				}
@@ -239,6 +245,7 @@ func (a *app) runsContinue() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().StringArrayVar(&attach, "attach", nil, "image, PDF or text that the model sees with the prompt; can be repeated")
 	cmd.Flags().BoolVar(&approveAll, "approve-all", false, "approve every call without asking; each approval is recorded as such")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "show only the answer and the end")
 	return cmd
