@@ -77,12 +77,17 @@ func Run(ctx context.Context, src config.Sources, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "harnessd:", err)
 		return exitUsage
 	}
-	o := Options{Config: c, Version: buildinfo.Read().Version, Logger: NewLogger(stderr, isTerminal(stderr), c.LogLevel)}
+	o := Options{Config: c, Version: buildinfo.Read().Version, Logger: NewLogger(stderr, textLog(c.LogFormat, stderr), c.LogLevel)}
 	if err := Serve(ctx, o, func(net.Addr) { started() }); err != nil {
 		fmt.Fprintln(stderr, "harnessd:", err)
 		return exitFailed
 	}
 	return exitOK
+}
+
+// textLog decides between lines for people and JSON.
+func textLog(format string, w io.Writer) bool {
+	return format == "text" || format == "auto" && isTerminal(w)
 }
 
 func isTerminal(w io.Writer) bool {

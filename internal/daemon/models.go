@@ -30,9 +30,14 @@ type models struct {
 	// priced: the catalogue is asked for limits and prices. Not for the scripted provider alone, unless a price file
 	// names it: reading the catalogue costs time and memory.
 	priced bool
+	// replays: models answer from recordings.
+	replays bool
 }
 
 func newModels(c config.Config) (*models, error) {
+	if err := taped(&c); err != nil {
+		return nil, err
+	}
 	var prices []byte
 	if c.PriceFile != "" {
 		var err error
@@ -69,6 +74,7 @@ func newModels(c config.Config) (*models, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	m := &models{
+		replays: c.ModelReplay != "",
 		providers: p, catalog: catalog, keys: keys, defaultModel: c.Model, defaultProvider: defaultProvider(c),
 		priced: !c.Fake() || len(prices) > 0,
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/harness-go/harness/internal/config"
 	"github.com/harness-go/harness/internal/engine"
 	"github.com/harness-go/harness/internal/skill"
+	"github.com/harness-go/harness/model/tape"
 	"github.com/harness-go/harness/tool"
 )
 
@@ -22,7 +24,12 @@ type loopSettings struct {
 }
 
 func loopOf(c config.Config) loopSettings {
-	l := loopSettings{compaction: native.Compaction{Auto: true}}
+	l := loopSettings{
+		compaction: native.Compaction{
+			Auto: c.AutoCompact.Enabled, Threshold: c.AutoCompact.Threshold, Mode: c.AutoCompact.Mode, KeepLast: c.AutoCompact.KeepLast,
+		},
+		noInstructions: !c.Instructions,
+	}
 	if c.UserDir != "" {
 		l.skills = filepath.Join(c.UserDir, "skills")
 	}
@@ -35,9 +42,14 @@ func nativeFor(base *native.Harness, m *models, e engine.SegmentEnv, l loopSetti
 	if err != nil {
 		return nil, err
 	}
+	scope := tape.WithScope(context.Background())
 	return base.With(func(s *native.Settings) {
 		s.Resolve = func(name string) ([]native.Target, error) {
-			return m.targets(name, e.Plan.ProviderName, e.Plan.FallbackProviders)
+			list, err := m.targets(name, e.Plan.ProviderName, e.Plan.FallbackProviders)
+			if m.replays {
+				list = scoped(list, scope)
+			}
+			return list, err
 		}
 		s.Visible = func(name string) bool { return visible(e.Plan, name) }
 		s.Transcript, s.Artifacts, s.Activation, s.Inbox = e.Transcript, e.Artifacts, e.Activation, e.Inbox

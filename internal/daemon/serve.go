@@ -96,14 +96,14 @@ func (n *Node) greet(ctx context.Context) {
 	}
 }
 
-// NewLogger writes lines for people where w is a terminal, JSON elsewhere.
-func NewLogger(w io.Writer, terminal bool, level string) *slog.Logger {
+// NewLogger writes lines for people or, without text, JSON.
+func NewLogger(w io.Writer, text bool, level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo
 	}
 	o := &slog.HandlerOptions{Level: l}
-	if terminal {
+	if text {
 		return slog.New(slog.NewTextHandler(w, o))
 	}
 	return slog.New(slog.NewJSONHandler(w, o))
