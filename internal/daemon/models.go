@@ -74,7 +74,7 @@ func newModels(c config.Config) (*models, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	m := &models{
-		replays: c.ModelReplay != "",
+		replays:   c.ModelReplay != "",
 		providers: p, catalog: catalog, keys: keys, defaultModel: c.Model, defaultProvider: defaultProvider(c),
 		priced: !c.Fake() || len(prices) > 0,
 	}
