@@ -170,7 +170,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.runCommand(), a.runsCommand(), a.conversationsCommand(), a.approvalsCommand(), a.questionsCommand(), a.toolsCommand(),
 		a.modelsCommand(), a.providersCommand(),
-		a.serveCommand(), a.keysCommand(), a.trustCommand(), a.doctorCommand(), a.modelServerCommand(), a.schemaCommand(),
+		a.serveCommand(), a.configCommand(), a.keysCommand(), a.trustCommand(), a.doctorCommand(), a.modelServerCommand(), a.schemaCommand(),
 		a.versionCommand(),
 	)
 	wrapArgs(root)

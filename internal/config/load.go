@@ -129,17 +129,10 @@ func (l *loader) defaults() map[string]entry {
 
 func (l *loader) userFile() (document, error) {
 	l.config.UserDir = l.src.UserDir
-	name, must := l.src.File, "--config"
+	name, must := l.userFileName()
 	if name == "" {
-		name, must = l.env["HARNESS_CONFIG"], "HARNESS_CONFIG"
+		return document{}, nil
 	}
-	if name == "" {
-		if l.src.UserDir == "" {
-			return document{}, nil
-		}
-		name, must = filepath.Join(l.src.UserDir, "harness.yaml"), ""
-	}
-	name = absolute(l.src.Dir, name)
 	data, err := readFile(openPlain(name), name)
 	if err != nil {
 		return document{}, err
@@ -151,6 +144,28 @@ func (l *loader) userFile() (document, error) {
 		return document{}, nil
 	}
 	return parseFile(name, data, nil)
+}
+
+// userFileName is the path of the user's file, empty where there can be none, and what names a file that must exist.
+func (l *loader) userFileName() (name, must string) {
+	name, must = l.src.File, "--config"
+	if name == "" {
+		name, must = l.env["HARNESS_CONFIG"], "HARNESS_CONFIG"
+	}
+	if name == "" {
+		if l.src.UserDir == "" {
+			return "", ""
+		}
+		name, must = filepath.Join(l.src.UserDir, "harness.yaml"), ""
+	}
+	return absolute(l.src.Dir, name), must
+}
+
+// UserFile is the path of the file of settings that Load reads first, whether it is there or not; empty where the
+// environment names no home.
+func UserFile(src Sources) string {
+	name, _ := newLoader(src).userFileName()
+	return name
 }
 
 func (l *loader) environment() (map[string]entry, error) {
