@@ -156,7 +156,9 @@ type RunQueuedPayload struct {
 // RunStartedPayload: a worker took the run for the first time. Notes say what is not enforced on this node, in whole
 // sentences for people.
 type RunStartedPayload struct {
-	Prompt        string      `json:"prompt"`
+	Prompt string `json:"prompt"`
+	// Attachments are the files that went to the model with the prompt.
+	Attachments   []Attached  `json:"attachments,omitempty"`
 	PreviousRunID string      `json:"previous_run_id,omitempty"`
 	Harness       string      `json:"harness"`
 	Model         string      `json:"model,omitempty"`
@@ -164,6 +166,13 @@ type RunStartedPayload struct {
 	Permissions   Permissions `json:"permissions"`
 	SandboxTier   int         `json:"sandbox_tier"`
 	Notes         []string    `json:"notes,omitempty"`
+}
+
+// Attached is a file of a prompt, without its content.
+type Attached struct {
+	MediaType string `json:"media_type"`
+	Filename  string `json:"filename,omitempty"`
+	Size      int    `json:"size" doc:"in bytes"`
 }
 
 // RunRecoveredPayload: a worker took over a run whose worker died.

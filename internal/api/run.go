@@ -18,6 +18,7 @@ type Run struct {
 	PreviousRunID    string            `json:"previous_run_id,omitempty" doc:"the run of the conversation that this one continues"`
 	Status           string            `json:"status" enum:"queued,running,waiting_for_user,waiting_for_approval,completed,failed,cancelled"`
 	Prompt           string            `json:"prompt"`
+	Attachments      []event.Attached  `json:"attachments,omitempty" doc:"files that went to the model with the prompt"`
 	Model            string            `json:"model,omitempty"`
 	ProviderName     string            `json:"provider_name,omitempty"`
 	Harness          string            `json:"harness"`

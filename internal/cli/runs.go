@@ -127,6 +127,9 @@ func (a *app) showRun(r api.Run) {
 	row("usage", render.Usage(r.UsageTotals, r.CostTotals))
 	row("waits for", render.Line(strings.Join(r.PendingApprovals, ", "), 1000))
 	row("prompt", render.Line(r.Prompt, 400))
+	for _, f := range r.Attachments {
+		row("attached", fmt.Sprintf("%s %s, %d bytes", render.Line(f.MediaType, 80), render.Line(f.Filename, 255), f.Size))
+	}
 	_ = w.Flush()
 	if r.Output != "" {
 		fmt.Fprintf(a.out, "\n%s\n", strings.TrimSuffix(render.Text(r.Output), "\n"))

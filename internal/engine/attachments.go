@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/harness-go/harness/ai"
+	"github.com/harness-go/harness/event"
 	"github.com/harness-go/harness/tool"
 )
 
@@ -37,10 +38,17 @@ const (
 
 // AttachedFile is an attachment in a run's plan. Its content is an artifact of the conversation.
 type AttachedFile struct {
-	Artifact  string `json:"artifact"`
-	MediaType string `json:"media_type"`
-	Filename  string `json:"filename,omitempty"`
-	Size      int    `json:"size"`
+	event.Attached
+	Artifact string `json:"artifact"`
+}
+
+// Attached lists the files of the run's prompt.
+func (p Plan) Attached() []event.Attached {
+	var list []event.Attached
+	for _, f := range p.Attachments {
+		list = append(list, f.Attached)
+	}
+	return list
 }
 
 // attachments reads and checks the attachments of a request. They are read once, here: what becomes of a file in the
@@ -196,7 +204,7 @@ func (e *Engine) attach(ctx context.Context, tenant, conversation string, files 
 		if err != nil {
 			return kept, err
 		}
-		kept = append(kept, AttachedFile{Artifact: id, MediaType: f.MediaType, Filename: f.Filename, Size: len(f.Data)})
+		kept = append(kept, AttachedFile{event.Attached{MediaType: f.MediaType, Filename: f.Filename, Size: len(f.Data)}, id})
 		if size, err := artifactSize(ctx, store, id); err != nil || size != int64(len(f.Data)) {
 			return kept, errors.Join(err, conflict("conflict", "conversation %s keeps as many artifacts as it may: start another one", conversation))
 		}

@@ -85,7 +85,10 @@ func TestAttachmentsReachTheModelAsTheyWereAtTheRequest(t *testing.T) {
 		},
 	})
 	r.file("notes.md", "something else")
-	r.finish(run.ID)
+	all := r.finish(run.ID)
+	if p := payload[event.RunStartedPayload](t, all, event.RunStarted); len(p.Attachments) != 3 || p.Attachments[1] != (event.Attached{MediaType: "text/markdown", Filename: "notes.md", Size: 8}) {
+		t.Errorf("%+v", p.Attachments)
+	}
 	want := []ai.FilePart{
 		{MediaType: "image/png", Data: img, Filename: "shot.png"},
 		{MediaType: "text/markdown", Data: []byte("# Notes\n"), Filename: "notes.md"},
@@ -101,7 +104,7 @@ func TestAttachmentsReachTheModelAsTheyWereAtTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := r.finish(next.ID)
+	all = r.finish(next.ID)
 	if p := payload[event.RunCompletedPayload](t, all, event.RunCompleted); p.Output != "again" {
 		t.Errorf("%+v", p)
 	}

@@ -133,7 +133,7 @@ func (s *segment) announce(box sandbox.NetworkSession) {
 	switch {
 	case s.run.Head <= 1:
 		p := event.RunStartedPayload{
-			Prompt: s.run.Prompt, PreviousRunID: s.run.PreviousRunID, Harness: s.plan.Harness, Model: s.plan.Model,
+			Prompt: s.run.Prompt, Attachments: s.plan.Attached(), PreviousRunID: s.run.PreviousRunID, Harness: s.plan.Harness, Model: s.plan.Model,
 			Workspace: s.plan.Workspace, Permissions: s.plan.Permissions,
 		}
 		if r, ok := box.(sandbox.Reporter); ok {

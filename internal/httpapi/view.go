@@ -16,7 +16,7 @@ func (s *Server) runView(r store.Run) (api.Run, error) {
 	}
 	return api.Run{
 		ID: r.ID, TenantID: r.TenantID, ConversationID: r.ConversationID, PreviousRunID: r.PreviousRunID,
-		Status: string(r.Status), Prompt: r.Prompt,
+		Status: string(r.Status), Prompt: r.Prompt, Attachments: plan.Attached(),
 		Model: plan.Model, ProviderName: plan.ProviderName, Harness: plan.Harness, Workspace: plan.Workspace,
 		AgentID: plan.AgentID, Permissions: plan.Permissions, AllowedTools: plan.AllowedTools, DeniedTools: plan.DeniedTools,
 		Metadata: plan.Metadata, MaxSteps: plan.MaxSteps, MaxCostUSD: plan.MaxCostUSD, MaxTokensTotal: plan.MaxTokensTotal,
