@@ -110,7 +110,7 @@ func runBash(ctx context.Context, env tool.Env, args bashArgs) (tool.Result, err
 		timeout = time.Duration(args.TimeoutSeconds) * time.Second
 	}
 	c := newCollector(ctx, env)
-	exit, timedOut, err := foreground(ctx, execer, opts, timeout, c)
+	exit, timedOut, err := foreground(ctx, execer, opts, timeout, [2]io.Writer{c.stream(streamStdout), c.stream(streamStderr)})
 	if err != nil {
 		c.discard()
 		return outcome(startError(ctx, err))
@@ -156,9 +156,9 @@ func bashOutcome(c *collector, r bashResult, out collected) (tool.Result, error)
 	}
 }
 
-// foreground runs a command to its end or its time. Whichever it is, no process of it is left: what the command put
+// foreground runs a command to its end or its time; out takes its two streams. Whichever it is, no process of it is left: what the command put
 // in the background by itself ends with it (run_in_background is for what should stay).
-func foreground(ctx context.Context, execer sandbox.Execer, opts sandbox.ExecOptions, timeout time.Duration, c *collector) (exit sandbox.ExitStatus, timedOut bool, err error) {
+func foreground(ctx context.Context, execer sandbox.Execer, opts sandbox.ExecOptions, timeout time.Duration, out [2]io.Writer) (exit sandbox.ExitStatus, timedOut bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p, err := execer.Exec(ctx, opts)
@@ -169,7 +169,7 @@ func foreground(ctx context.Context, execer sandbox.Execer, opts sandbox.ExecOpt
 	pipes := [2]io.ReadCloser{streamStdout: p.Stdout(), streamStderr: p.Stderr()}
 	for n, r := range pipes {
 		if r != nil {
-			readers.Go(func() { _, _ = io.Copy(c.stream(n), r) })
+			readers.Go(func() { _, _ = io.Copy(out[n], r) })
 		}
 	}
 	waited := make(chan error, 1)

@@ -1,5 +1,5 @@
-// Package builtin holds the tools that every run has: files, search, shell, background jobs, the todo list, the
-// question to the user and the finder of further tools.
+// Package builtin holds the tools that every run has: files, search, git, shell, background jobs, the todo list, notes,
+// the run's context, skills, the question to the user and the finder of further tools.
 //
 // Each tool is a .go file with its schema and a .md file with the description that the model reads. The tools own no
 // state: files and processes belong to the sandbox, jobs, artifacts, todos and versions to what tool.Env brings.
@@ -27,8 +27,9 @@ var core = sync.OnceValue(func() []*tool.Tool {
 	return []*tool.Tool{
 		readTool(), writeTool(), editTool(), applyPatchTool(),
 		bashTool(), jobOutputTool(), jobKillTool(),
-		globTool(), grepTool(), lsTool(),
-		todosTool(), askTool(), findToolTool(),
+		globTool(), grepTool(), lsTool(), gitStatusTool(), gitDiffTool(),
+		todosTool(), workingMemoryTool(), contextStatusTool(), compactHistoryTool(),
+		skillTool(), askTool(), findToolTool(),
 	}
 })
 

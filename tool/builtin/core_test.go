@@ -75,7 +75,7 @@ func wire(t testing.TB) []byte {
 }
 
 func TestTheCoreToolsTakeLittleOfTheContext(t *testing.T) {
-	const bound = 10 << 10
+	const bound = 13 << 10
 	if n := len(wire(t)); n > bound {
 		t.Errorf("%d bytes of tool JSON, more than %d", n, bound)
 	} else {
@@ -93,6 +93,8 @@ func TestEveryCoreToolHasItsKind(t *testing.T) {
 		"ls": {tool.KindReadonly, true}, "job_output": {tool.KindReadonly, true},
 		"write": {tool.KindEdit, false}, "edit": {tool.KindEdit, false}, "apply_patch": {tool.KindEdit, false},
 		"bash": {tool.KindBash, false}, "job_kill": {tool.KindBash, false},
+		"git_status": {tool.KindReadonly, true}, "git_diff": {tool.KindReadonly, true}, "context_status": {tool.KindReadonly, true},
+		"working_memory": {tool.KindReadonly, false}, "compact_history": {tool.KindReadonly, false}, "skill": {tool.KindOther, false},
 		"todos": {tool.KindReadonly, false}, "find_tool": {tool.KindReadonly, false},
 		"AskUserQuestion": {tool.KindAsk, false},
 	}
@@ -184,8 +186,9 @@ func TestAToolWithoutWhatItNeedsSaysThatItIsUnavailable(t *testing.T) {
 	for name, a := range map[string]args{
 		"read": {"path": "x"}, "write": {"path": "x", "content": ""}, "edit": {"path": "x", "old_text": "a", "new_text": "b"},
 		"apply_patch": {"path": "x", "find": "a", "replace": "b"},
-		"bash": {"command": "true"}, "job_output": {"shell_id": "job_1"}, "job_kill": {"shell_id": "job_1"},
-		"glob": {"pattern": "*"}, "grep": {"pattern": "x"}, "ls": {}, "todos": {"action": "get"}, "find_tool": {"query": "web"},
+		"bash":        {"command": "true"}, "job_output": {"shell_id": "job_1"}, "job_kill": {"shell_id": "job_1"},
+		"glob": {"pattern": "*"}, "grep": {"pattern": "x"}, "ls": {}, "git_status": {}, "git_diff": {}, "todos": {"action": "get"},
+		"working_memory": {"action": "list"}, "context_status": {}, "compact_history": {"mode": "strip"}, "skill": {"command": ""}, "find_tool": {"query": "web"},
 		"AskUserQuestion": {"questions": []args{{"question": "?", "header": "h", "options": []args{
 			{"label": "a", "description": ""}, {"label": "b", "description": ""},
 		}}}},
@@ -207,6 +210,7 @@ func TestAnEndedSandboxIsForTheHarness(t *testing.T) {
 	for name, a := range map[string]args{
 		"read": {"path": "f"}, "write": {"path": "f", "content": "y"}, "edit": {"path": "f", "old_text": "x", "new_text": "y"},
 		"bash": {"command": "true"}, "glob": {"pattern": "*"}, "grep": {"pattern": "x"}, "ls": {},
+		"apply_patch": {"path": "f", "find": "x", "replace": "y"}, "git_status": {}, "git_diff": {},
 	} {
 		res, err := s.try(t.Context(), name, a)
 		// Execute commits the error of a body as a failure where the context still lives.

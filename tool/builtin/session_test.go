@@ -94,6 +94,9 @@ func (s *session) call(name string, a args) tool.Result {
 
 func (s *session) try(ctx context.Context, name string, a args) (tool.Result, error) {
 	s.t.Helper()
+	if a == nil {
+		a = args{}
+	}
 	raw, err := json.Marshal(a)
 	if err != nil {
 		s.t.Fatal(err)
