@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/harness-go/harness/sandbox"
 	"github.com/harness-go/harness/tool"
 )
 
@@ -99,8 +100,21 @@ func runRead(ctx context.Context, env tool.Env, args readArgs) (tool.Result, err
 	}
 	isArtifact := strings.HasPrefix(path, artifactPrefix)
 	var res tool.Result
+	var broken *brokenImage
+	if t := imageType(p.head); t != "" {
+		res, err = readImage(ctx, src, display, t, p.size)
+		if err == nil && !isArtifact {
+			saw(env, &res, display, sandbox.Version(res.Files[0].Data))
+		}
+		if err == nil {
+			return res, nil
+		}
+		if !errors.As(err, &broken) {
+			return outcome(fileError(ctx, "path", path, err))
+		}
+	}
 	if p.binary {
-		res, err = tool.JSONResult(binaryPage(display, p))
+		res, err = tool.JSONResult(binaryPage(display, p, broken))
 	} else {
 		res, err = tool.JSONResult(textPage(display, req, p, isArtifact))
 		res.Truncated = p.truncated
@@ -129,14 +143,17 @@ func textPage(display string, req pageRequest, p page, isArtifact bool) readResu
 	return r
 }
 
-func binaryPage(display string, p page) binaryResult {
+func binaryPage(display string, p page, broken *brokenImage) binaryResult {
 	r := binaryResult{Path: display, Binary: true, Size: p.size, Version: p.version, MediaType: http.DetectContentType(p.head)}
 	if p.scanned {
 		r.SHA256 = p.sha256
 	}
 	r.Note = "not text, so no content is shown"
-	if strings.HasPrefix(r.MediaType, "image/") {
-		r.Note = "an image; its pixels are not shown"
+	switch {
+	case broken != nil:
+		r.Note = "an image that cannot be shown: " + clip(broken.Error(), 200)
+	case strings.HasPrefix(r.MediaType, "image/"):
+		r.Note = "an image of a kind that is not shown; make a PNG or JPEG copy of it with bash to see it"
 	}
 	if !p.eof {
 		r.Note += "; too large to read to its end, so size counts only what was read"
@@ -144,8 +161,15 @@ func binaryPage(display string, p page) binaryResult {
 	return r
 }
 
+// source is what read reads from.
+type source interface {
+	io.Reader
+	io.ReaderAt
+	io.Closer
+}
+
 // openSource opens a file or an artifact.
-func openSource(ctx context.Context, env tool.Env, path string) (io.ReadCloser, string, error) {
+func openSource(ctx context.Context, env tool.Env, path string) (source, string, error) {
 	id, isArtifact := strings.CutPrefix(path, artifactPrefix)
 	if !isArtifact {
 		files, err := filesOf(env, "read")
@@ -172,7 +196,7 @@ func openSource(ctx context.Context, env tool.Env, path string) (io.ReadCloser, 
 		return nil, "", fileError(ctx, "path", path, err)
 	}
 	return struct {
-		io.Reader
+		*io.SectionReader
 		io.Closer
 	}{io.NewSectionReader(r, 0, r.Size()), r}, path, nil
 }
