@@ -229,6 +229,7 @@ func (a *app) runsSteer() *cobra.Command {
 func (a *app) runsContinue() *cobra.Command {
 	var approveAll, quiet bool
 	var attach []string
+	var compact bool
 	cmd := &cobra.Command{
 		Use: "continue RUN PROMPT", Short: "Go on with an ended run's conversation", Args: cobra.MinimumNArgs(2),
 		Long: "Go on with an ended run's conversation, with its settings, and show what happens.\n\n" + exitHelp,
@@ -238,7 +239,11 @@ func (a *app) runsContinue() *cobra.Command {
 				return err
 			}
 			return a.with(cmd.Context(), toExecute, func(l *link) error {
-				acc, err := l.Continue(cmd.Context(), args[0], engine.ContinueRequest{Prompt: strings.Join(args[1:], " "), Attachments: files}, "")
+				req := engine.ContinueRequest{Prompt: strings.Join(args[1:], " "), Attachments: files}
+				if compact {
+					req.Compact = &api.CompactRequest{}
+				}
+				acc, err := l.Continue(cmd.Context(), args[0], req, "")
 				if err != nil {
 					return err
 				}
@@ -249,6 +254,7 @@ func (a *app) runsContinue() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&attach, "attach", nil, "image, PDF or text that the model sees with the prompt; can be repeated")
+	cmd.Flags().BoolVar(&compact, "compact", false, "make the conversation's history shorter first")
 	cmd.Flags().BoolVar(&approveAll, "approve-all", false, "approve every call without asking; each approval is recorded as such")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "show only the answer and the end")
 	return cmd
