@@ -372,3 +372,22 @@ func TestTheAlwaysAvailableToolsAreTheThree(t *testing.T) {
 		t.Errorf("default %+v", d)
 	}
 }
+
+// The documented core tools are there in the first request of every run. The cron tools come with schedules.
+func TestTheDocumentedCoreToolsAreListed(t *testing.T) {
+	c := listening(t, settings(t, smoke))
+	var list api.ToolList
+	c.do(http.MethodGet, "/v1/tools", "", &list)
+	tiers := map[string]string{}
+	for _, tl := range list.Tools {
+		tiers[tl.Name] = string(tl.Tier)
+	}
+	for _, name := range []string{
+		"read", "write", "edit", "apply_patch", "bash", "job_output", "job_kill", "AskUserQuestion", "working_memory",
+		"context_status", "compact_history", "todos", "skill", "find_tool",
+	} {
+		if tiers[name] != "core" {
+			t.Errorf("%s has the tier %q", name, tiers[name])
+		}
+	}
+}
