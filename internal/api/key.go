@@ -42,3 +42,19 @@ type KeyRevoked struct {
 	ID     string `json:"id"`
 	Status string `json:"status" enum:"revoked"`
 }
+
+// KeyRotation asks for the successor of a key.
+type KeyRotation struct {
+	// Overlap is how long the old key goes on to be valid, as a Go duration.
+	Overlap string `json:"overlap,omitempty" doc:"how long the old key stays valid, from 0s to 2160h; 24h by default"`
+	// ExpiresIn is that of the new key.
+	ExpiresIn string `json:"expires_in,omitempty" doc:"a duration such as 720h; a key without one does not expire"`
+}
+
+// KeyRotated is the new key. Secret is the key itself, which cannot be had again.
+type KeyRotated struct {
+	Key
+	Secret       string    `json:"secret" doc:"the new key itself; it is shown this once"`
+	Replaces     string    `json:"replaces" doc:"id of the old key"`
+	OldExpiresAt time.Time `json:"old_expires_at" doc:"end of the old key"`
+}

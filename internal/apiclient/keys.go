@@ -27,6 +27,13 @@ func (c *Client) RevokeKey(ctx context.Context, tenant, id string) error {
 	return c.do(ctx, http.MethodDelete, "v1/keys/"+url.PathEscape(id), q, nil, nil, nil)
 }
 
+// RotateKey replaces a key by another one that may do the same.
+func (c *Client) RotateKey(ctx context.Context, tenant, id string, r api.KeyRotation) (api.KeyRotated, error) {
+	var out api.KeyRotated
+	q := query(0, map[string]string{"tenant_id": tenant})
+	return out, c.do(ctx, http.MethodPost, "v1/keys/"+url.PathEscape(id)+"/rotate", q, nil, r, &out)
+}
+
 // OpenAPI returns the description of the server's API, in JSON.
 func (c *Client) OpenAPI(ctx context.Context) (map[string]any, error) {
 	var out map[string]any

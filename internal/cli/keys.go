@@ -15,8 +15,8 @@ import (
 )
 
 func (a *app) keysCommand() *cobra.Command {
-	cmd := group("keys", "Make, list and revoke API keys")
-	cmd.AddCommand(a.keysCreate(), a.keysList(), a.keysRevoke())
+	cmd := group("keys", "Make, list, rotate and revoke API keys")
+	cmd.AddCommand(a.keysCreate(), a.keysList(), a.keysRotate(), a.keysRevoke())
 	return cmd
 }
 
@@ -84,10 +84,10 @@ func (a *app) keysList() *cobra.Command {
 					a.infof("no keys; make one with: harness keys create --name NAME")
 					return nil
 				}
-				a.table("KEY\tNAME\tBEGINS\tSTATE\tCREATED\tSCOPES", func(w io.Writer) {
+				a.table("KEY\tNAME\tBEGINS\tSTATE\tCREATED\tLAST USED\tEXPIRES\tSCOPES", func(w io.Writer) {
 					for _, k := range list {
-						fmt.Fprintf(w, "%s\t%s\t%s…\t%s\t%s\t%s\n", k.ID, render.Line(k.Name, 40), k.Prefix, a.keyState(k),
-							render.Ago(k.CreatedAt, a.now()), strings.Join(k.Scopes, ","))
+						fmt.Fprintf(w, "%s\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\n", k.ID, render.Line(k.Name, 40), k.Prefix, a.keyState(k),
+							render.Ago(k.CreatedAt, a.now()), a.lastUsed(k), expiry(k), strings.Join(k.Scopes, ","))
 					}
 				})
 				return nil
@@ -106,6 +106,59 @@ func (a *app) keyState(k api.Key) string {
 		return "expired"
 	}
 	return "valid"
+}
+
+func (a *app) lastUsed(k api.Key) string {
+	if k.LastUsed == nil {
+		return "never"
+	}
+	return render.Ago(*k.LastUsed, a.now())
+}
+
+func expiry(k api.Key) string {
+	if k.ExpiresAt == nil {
+		return "never"
+	}
+	return k.ExpiresAt.Local().Format("2006-01-02 15:04")
+}
+
+func (a *app) keysRotate() *cobra.Command {
+	var tenant string
+	var overlap, expires time.Duration
+	cmd := &cobra.Command{
+		Use: "rotate KEY", Short: "Replace an API key by a new one that may do the same", Args: cobra.ExactArgs(1),
+		Long: `Make a key with the same name and scopes and print it to standard output, this once. The old
+one goes on to work for the overlap, so that its users can change over.`,
+		Example: `  harness keys rotate key_4xq7 --overlap 1h`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if overlap < 0 || expires < 0 {
+				return usageError("--overlap and --expires must not be negative")
+			}
+			r := api.KeyRotation{Overlap: overlap.String()}
+			if expires > 0 {
+				r.ExpiresIn = expires.String()
+			}
+			return a.with(cmd.Context(), toRead, func(l *link) error {
+				k, err := l.RotateKey(cmd.Context(), tenant, args[0], r)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.print(k)
+				}
+				fmt.Fprintln(a.out, k.Secret)
+				a.infof("key %s (%s) replaces %s, which works until %s", k.ID, render.Line(k.Name, 100), render.Line(k.Replaces, 80),
+					k.OldExpiresAt.Local().Format("2006-01-02 15:04:05"))
+				a.infof("it is not shown again; give it to clients as HARNESS_API_KEY")
+				return nil
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&tenant, "tenant", "", "tenant that it belongs to")
+	fs.DurationVar(&overlap, "overlap", 24*time.Hour, "how long the old key goes on to work; 0s ends it at once")
+	fs.DurationVar(&expires, "expires", 0, "end of the new key's use, from now; never without it")
+	return cmd
 }
 
 func (a *app) keysRevoke() *cobra.Command {

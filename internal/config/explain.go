@@ -63,6 +63,9 @@ func Explain(src Sources) (Config, []Explanation, error) {
 				x.Lost = append(x.Lost, Candidate{Value: s.shown(e.value), Source: sourceOf(e)})
 			}
 		}
+		if x.Source == "" && s.kind == flag {
+			x.Value, x.Source = false, "default"
+		}
 		if e, ok := untrusted[s.key]; ok {
 			x.Lost = append(x.Lost, Candidate{Value: s.shown(e.value), Source: e.source, Why: "nobody trusted the file"})
 		}

@@ -19,6 +19,7 @@ type call struct {
 	principal engine.Principal
 	key       [32]byte // hash of the key, for streams that outlive it
 	keyed     bool
+	expires   *time.Time // of the key
 	w         http.ResponseWriter
 	r         *http.Request
 }
@@ -30,13 +31,15 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// authenticator finds out who asks. Its cache of good keys is small and short-lived: a revoked or expired key is
-// refused after keyCacheTTL at the latest, an expiry at once.
+// authenticator finds out who asks. Its cache of good keys is small and short-lived. A key that this process ends is
+// refused at once, and so is one that expires; one that another process ended after keyCacheTTL at the latest.
 type authenticator struct {
 	keys apikey.Lookup // nil: authentication is off
 
 	mu    sync.Mutex
 	cache map[[32]byte]cachedKey
+	// changes is closed, and made anew, when keys were ended. A look-up that was on its way then is not cached.
+	changes chan struct{}
 }
 
 type cachedKey struct {
@@ -70,7 +73,7 @@ func (a *authenticator) authenticate(w http.ResponseWriter, r *http.Request) (*c
 	if err != nil {
 		return nil, err
 	}
-	c.principal, c.key, c.keyed = apikey.Principal(k), hash, true
+	c.principal, c.key, c.keyed, c.expires = apikey.Principal(k), hash, true, k.ExpiresAt
 	return c, nil
 }
 
@@ -79,6 +82,7 @@ func (a *authenticator) check(ctx context.Context, hash [32]byte) (store.Key, er
 	now := time.Now()
 	a.mu.Lock()
 	hit, ok := a.cache[hash]
+	changes := a.changed()
 	a.mu.Unlock()
 	if ok && now.Sub(hit.read) < keyCacheTTL {
 		if err := apikey.Valid(hit.key, now); err != nil {
@@ -104,8 +108,36 @@ func (a *authenticator) check(ctx context.Context, hash [32]byte) (store.Key, er
 	if a.cache == nil {
 		a.cache = make(map[[32]byte]cachedKey)
 	}
-	a.cache[hash] = cachedKey{k, now}
+	select {
+	case <-changes: // the key may be one of those
+	default:
+		a.cache[hash] = cachedKey{k, now}
+	}
 	return k, nil
+}
+
+// changed returns the channel that is closed with the next change. The lock must be held.
+func (a *authenticator) changed() chan struct{} {
+	if a.changes == nil {
+		a.changes = make(chan struct{})
+	}
+	return a.changes
+}
+
+// watch returns a channel that is closed when keys are ended.
+func (a *authenticator) watch() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed()
+}
+
+// forget makes the next request with each key ask the store again. It is called after keys were ended.
+func (a *authenticator) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.changed())
+	a.changes = nil
+	clear(a.cache)
 }
 
 func unauthorized(err error) *api.Problem {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/harness-go/harness/internal/api"
@@ -16,6 +17,7 @@ type KeyStore interface {
 	PutKey(ctx context.Context, k store.Key) error
 	ListKeys(ctx context.Context, tenantID string) ([]store.Key, error)
 	RevokeKey(ctx context.Context, tenantID, id string) error
+	RotateKey(ctx context.Context, tenantID, id string, next store.Key, until time.Time) error
 }
 
 var admin = []string{engine.ScopeAdmin}
@@ -37,23 +39,22 @@ func (s *Server) keyRoutes(keys KeyStore) {
 	handle(s, operation{
 		method: http.MethodPost, path: "/v1/keys", id: "create-key", scopes: admin, status: http.StatusCreated,
 		summary: "Make an API key",
-		doc:     "The answer holds the key itself, this once.",
+		doc:     "The answer holds the key itself, this once. A key makes no key that may do more, or lasts longer, than itself.",
 	}, func(ctx context.Context, p engine.Principal, _ *noParams, body *api.KeyRequest) (*output[api.KeyCreated], error) {
 		tenant, refused := keyTenant(p, body.TenantID)
 		if refused != nil {
 			return nil, refused
 		}
-		var ttl time.Duration
-		if body.ExpiresIn != "" {
-			d, err := time.ParseDuration(body.ExpiresIn)
-			if err != nil || d <= 0 {
-				return nil, api.NewProblem(api.CodeInvalidRequest, "expires_in: must be a duration such as 720h").At("expires_in")
-			}
-			ttl = d
+		ttl, refused := keyLife(ctx, body.ExpiresIn)
+		if refused != nil {
+			return nil, refused
 		}
 		secret, k, err := apikey.New(tenant, body.Name, body.Scopes, ttl)
 		if err != nil {
 			return nil, api.NewProblem(api.CodeInvalidRequest, "%s", err)
+		}
+		if refused := grants(p, k.Scopes); refused != nil {
+			return nil, refused
 		}
 		if err := keys.PutKey(ctx, k); err != nil {
 			return nil, err
@@ -83,16 +84,87 @@ func (s *Server) keyRoutes(keys KeyStore) {
 	handle(s, operation{
 		method: http.MethodDelete, path: "/v1/keys/{id}", id: "revoke-key", scopes: admin,
 		summary: "Revoke an API key",
-		doc:     "It is refused within a second, also by open streams. Revoking it again changes nothing.",
+		doc: "It is refused at once, also by open streams. Revoking it again changes nothing. A key cannot revoke the last " +
+			"valid key with the scope admin; callers on the node itself can.",
 	}, func(ctx context.Context, p engine.Principal, in *keyPath, _ *none) (*output[api.KeyRevoked], error) {
 		tenant, refused := keyTenant(p, in.TenantID)
 		if refused != nil {
 			return nil, refused
 		}
+		s.revoking.Lock() // two keys must not each find the other left
+		defer s.revoking.Unlock()
+		if callOf(ctx).keyed {
+			found, err := keys.ListKeys(ctx, tenant)
+			if err != nil {
+				return nil, err
+			}
+			if lastAdmin(found, in.ID, time.Now()) {
+				return nil, api.NewProblem(api.CodeConflict, "key %s is the last one with the scope admin: make another one first, or revoke it on the node itself with: harness keys revoke", in.ID)
+			}
+		}
 		if err := keys.RevokeKey(ctx, tenant, in.ID); err != nil {
 			return nil, err
 		}
+		s.auth.forget()
 		return ok(api.KeyRevoked{ID: in.ID, Status: "revoked"}), nil
+	})
+	s.rotateRoute(keys)
+}
+
+// The time that a rotated key goes on to be valid.
+const (
+	defaultOverlap = 24 * time.Hour
+	maxOverlap     = 90 * 24 * time.Hour
+)
+
+// rotateRoute replaces a key by another one that may do the same.
+func (s *Server) rotateRoute(keys KeyStore) {
+	handle(s, operation{
+		method: http.MethodPost, path: "/v1/keys/{id}/rotate", id: "rotate-key", scopes: admin, status: http.StatusCreated, bodyOptional: true,
+		summary: "Replace an API key",
+		doc: "Makes a key with the same tenant, name and scopes and lets the old one expire after the overlap, so that its " +
+			"users can change over. The answer holds the new key itself, this once.",
+	}, func(ctx context.Context, p engine.Principal, in *keyPath, body *api.KeyRotation) (*output[api.KeyRotated], error) {
+		tenant, refused := keyTenant(p, in.TenantID)
+		if refused != nil {
+			return nil, refused
+		}
+		overlap := defaultOverlap
+		if body.Overlap != "" {
+			d, err := time.ParseDuration(body.Overlap)
+			if err != nil || d < 0 || d > maxOverlap {
+				return nil, api.NewProblem(api.CodeInvalidRequest, "overlap: must be a duration from 0s to %s", maxOverlap).At("overlap")
+			}
+			overlap = d
+		}
+		ttl, refused := keyLife(ctx, body.ExpiresIn)
+		if refused != nil {
+			return nil, refused
+		}
+		found, err := keys.ListKeys(ctx, tenant)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(found, func(k store.Key) bool { return k.ID == in.ID })
+		if i < 0 {
+			return nil, api.NewProblem(api.CodeNotFound, "key %s does not exist", in.ID)
+		}
+		if refused := grants(p, found[i].Scopes); refused != nil {
+			return nil, refused
+		}
+		secret, next, err := apikey.New(tenant, found[i].Name, found[i].Scopes, ttl)
+		if err != nil {
+			return nil, err
+		}
+		until := next.CreatedAt.Add(overlap)
+		if err := keys.RotateKey(ctx, tenant, in.ID, next, until); err != nil {
+			return nil, err
+		}
+		s.auth.forget()
+		if e := found[i].ExpiresAt; e != nil && e.Before(until) {
+			until = *e
+		}
+		return ok(api.KeyRotated{Key: keyView(next), Secret: secret, Replaces: in.ID, OldExpiresAt: until}), nil
 	})
 }
 
@@ -106,6 +178,54 @@ func keyTenant(p engine.Principal, asked string) (string, *api.Problem) {
 		return "", api.NewProblem(api.CodeForbidden, "tenant_id: a key manages the keys of its own tenant only").At("tenant_id")
 	}
 	return asked, nil
+}
+
+// keyLife is how long a new key is to last, 0: without end. The key of the caller bounds it.
+func keyLife(ctx context.Context, asked string) (time.Duration, *api.Problem) {
+	var ttl time.Duration
+	if asked != "" {
+		d, err := time.ParseDuration(asked)
+		if err != nil || d <= 0 {
+			return 0, api.NewProblem(api.CodeInvalidRequest, "expires_in: must be a duration such as 720h").At("expires_in")
+		}
+		ttl = d
+	}
+	c := callOf(ctx)
+	if !c.keyed || c.expires == nil {
+		return ttl, nil
+	}
+	left := time.Until(*c.expires)
+	switch {
+	case ttl > left:
+		return 0, api.NewProblem(api.CodeForbidden, "expires_in: a key cannot make one that outlasts it, until %s", c.expires.Format(time.RFC3339)).At("expires_in")
+	case ttl == 0:
+		return max(left, time.Nanosecond), nil
+	}
+	return ttl, nil
+}
+
+// grants refuses scopes that the caller does not have itself.
+func grants(p engine.Principal, scopes []string) *api.Problem {
+	for _, s := range scopes {
+		if !p.Can(s) {
+			pr := api.NewProblem(api.CodeInsufficientScope, "scopes: a key cannot give the scope %s, which it does not have", s).At("scopes")
+			pr.Required = s
+			return pr
+		}
+	}
+	return nil
+}
+
+// lastAdmin reports whether a key is the only valid one of its tenant that manages keys.
+func lastAdmin(all []store.Key, id string, now time.Time) bool {
+	var is, others bool
+	for _, k := range all {
+		if apikey.Valid(k, now) == nil && slices.Contains(k.Scopes, engine.ScopeAdmin) {
+			is = is || k.ID == id
+			others = others || k.ID != id
+		}
+	}
+	return is && !others
 }
 
 func keyView(k store.Key) api.Key {

@@ -93,6 +93,7 @@ type Server struct {
 	http   *http.Server
 	local  *http.Server // the same API for trusted listeners
 
+	revoking sync.Mutex // held over the end of a key
 	answered Answered
 	streams  atomic.Int64
 	closing  chan struct{} // closed when streams must end

@@ -138,7 +138,7 @@ var errStreamGap = errors.New("event log: seq is not the next one")
 func (s *Server) pump(ctx context.Context, c *call, runID string, after int64, page []event.Event, wake <-chan struct{}, out *frames) error {
 	beat := time.NewTimer(s.limits.Heartbeat)
 	defer beat.Stop()
-	checked := time.Now()
+	checked := s.auth.checkedNow()
 	for {
 		for {
 			for i := range page {
@@ -178,6 +178,10 @@ func (s *Server) pump(ctx context.Context, c *call, runID string, after int64, p
 				if err := s.recheck(ctx, c, &checked, out); err != nil {
 					return err
 				}
+			case <-checked.ended:
+				if err := s.recheck(ctx, c, &checked, out); err != nil {
+					return err
+				}
 			case <-s.closing:
 				out.comment(": server is shutting down\n\n")
 				return out.flush()
@@ -202,7 +206,7 @@ func sizeOf(page []event.Event) int {
 }
 
 // more reads the next page, unless the stream has to end.
-func (s *Server) more(ctx context.Context, c *call, runID string, after int64, checked *time.Time, out *frames) ([]event.Event, error) {
+func (s *Server) more(ctx context.Context, c *call, runID string, after int64, checked *keyCheck, out *frames) ([]event.Event, error) {
 	select {
 	case <-s.closing:
 		out.comment(": server is shutting down\n\n")
@@ -221,12 +225,33 @@ func (s *Server) more(ctx context.Context, c *call, runID string, after int64, c
 	return page, err
 }
 
-// recheck ends the stream of a key that was revoked or has expired meanwhile.
-func (s *Server) recheck(ctx context.Context, c *call, checked *time.Time, out *frames) error {
-	if !c.keyed || time.Since(*checked) < s.limits.Heartbeat {
+// keyCheck is the last look at a stream's key. ended is closed when keys were ended after it.
+type keyCheck struct {
+	at    time.Time
+	ended <-chan struct{}
+}
+
+func (a *authenticator) checkedNow() keyCheck { return keyCheck{time.Now(), a.watch()} }
+
+func (k keyCheck) stale(after time.Duration) bool {
+	select {
+	case <-k.ended:
+		return true
+	default:
+		return time.Since(k.at) >= after
+	}
+}
+
+// recheck ends the stream of a key that was revoked or has expired meanwhile: at once where it was revoked here, with
+// the next beat else.
+func (s *Server) recheck(ctx context.Context, c *call, checked *keyCheck, out *frames) error {
+	if !checked.stale(s.limits.Heartbeat) {
 		return nil
 	}
-	*checked = time.Now()
+	*checked = s.auth.checkedNow()
+	if !c.keyed {
+		return nil
+	}
 	_, err := s.auth.check(ctx, c.key)
 	if _, refused := errors.AsType[*api.Problem](err); refused {
 		out.comment(": the API key is no longer valid\n\n")
