@@ -6,17 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/modeltest"
 	"github.com/harness-go/harness/model/wire/responses"
-	"github.com/harness-go/harness/model/wire/transport"
 )
+
+// maxItems is the decoder's bound.
+const maxItems = 1 << 16
 
 func event(name, members string) string {
 	return "event: " + name + "\ndata: {\"type\":\"" + name + "\"" + members + "}\n\n"
@@ -177,6 +177,11 @@ func TestHowAnswersEnd(t *testing.T) {
 		"a cut event":       {strings.TrimSuffix(completed, "}\n\n"), "", "", model.ErrIncomplete},
 		"nonsense":          {"data: nonsense\n\n", "", "", model.ErrProtocol},
 		"an index too high": {done(1<<20, message("x")), "", "", model.ErrProtocol},
+		"a delta too high":  {delta("output_text", maxItems+1, `"x"`), "", "", model.ErrProtocol},
+		"named alone":       {last("response.incomplete", `{"incomplete_details":{"reason":"max_output_tokens"}}`), ai.FinishLength, "max_output_tokens", ""},
+		"without a reason":  {last("response.incomplete", `{}`), ai.FinishOther, "", ""},
+		"done behind":       {completed + "data: [DONE]\n\n", ai.FinishStop, "completed", ""},
+		"an error behind":   {completed + event("error", `,"code":"server_error","message":"oops"`), ai.FinishStop, "completed", ""},
 	} {
 		a := decode(stream(done(0, message("hi")), c.body))
 		if c.kind != "" {
@@ -191,11 +196,102 @@ func TestHowAnswersEnd(t *testing.T) {
 	}
 }
 
-func TestACutCallIsMarked(t *testing.T) {
-	a := decode(stream(added(0, `{"type":"function_call","call_id":"c","name":"write","arguments":""}`), delta("function_call_arguments", 0, `"{\"a\":"`),
-		event("response.incomplete", `,"response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}`)))
-	if a.Err != nil || !a.Truncated || len(a.Calls) != 1 || a.Calls[0].Input != `{"a":` || a.Calls[0].Raw != nil {
+// A call runs only when the server says that it, and the answer around it, came to its end.
+func TestACallThatMayBeCutIsMarked(t *testing.T) {
+	const (
+		begun = `{"type":"function_call","call_id":"c","name":"write","arguments":""}`
+		whole = `{"type":"function_call","call_id":"c","name":"write","arguments":"{}","status":"completed"}`
+		cut   = `{"type":"function_call","call_id":"c","name":"write","arguments":"{}","status":"incomplete"}`
+	)
+	incomplete := func(reason string) string {
+		return event("response.incomplete", `,"response":{"status":"incomplete","incomplete_details":{"reason":"`+reason+`"}}`)
+	}
+	piece := delta("function_call_arguments", 0, `"{\"a\":"`)
+	for name, c := range map[string]struct {
+		body, input string
+		raw, cut    bool
+	}{
+		"whole":             {added(0, begun) + done(0, whole) + completed, "{}", true, false},
+		"out of tokens":     {added(0, begun) + piece + incomplete("max_output_tokens"), `{"a":`, false, true},
+		"whole, then cut":   {added(0, begun) + done(0, whole) + incomplete("max_output_tokens"), "{}", true, true},
+		"filtered":          {added(0, begun) + done(0, whole) + incomplete("content_filter"), "{}", true, true},
+		"a new reason":      {added(0, begun) + done(0, whole) + incomplete("new"), "{}", true, true},
+		"the item's status": {added(0, begun) + done(0, cut) + completed, "{}", true, true},
+		"never finished":    {added(0, begun) + piece + completed, `{"a":`, false, true},
+		"only deltas":       {piece + completed, `{"a":`, false, true},
+		"finished at the end": {added(0, begun) + delta("function_call_arguments", 0, `"{}"`) +
+			event("response.completed", `,"response":{"status":"completed","output":[`+whole+`]}`), "{}", true, false},
+		"told at the end": {event("response.completed", `,"response":{"status":"completed","output":[`+whole+`]}`), "{}", true, false},
+		"another list at the end": {added(0, begun) + piece +
+			event("response.completed", `,"response":{"status":"completed","output":[`+message("x")+`]}`), `{"a":`, false, true},
+	} {
+		a := decode(stream(c.body))
+		if a.Err != nil || len(a.Calls) != 1 || a.Truncated != c.cut || a.Calls[0].Input != c.input || (a.Calls[0].Raw != nil) != c.raw || a.Text() != "" {
+			t.Errorf("%s: %+v, %v", name, a, a.Err)
+		}
+	}
+}
+
+// Some servers name no call, or two alike: each gets an id of its own, and the next request can be made.
+func TestEveryCallHasAnIDOfItsOwn(t *testing.T) {
+	f := func(id string) string {
+		return `{"type":"function_call"` + id + `,"name":"f","arguments":"{\"a\":1}"}`
+	}
+	a := decode(stream(added(0, f("")), delta("function_call_arguments", 0, `"{\"a\":1}"`), done(0, f("")), done(1, f(`,"call_id":"c"`)), done(2, f(`,"call_id":"c"`)), completed))
+	if a.Err != nil || len(a.Calls) != 3 {
+		t.Fatalf("%+v", a)
+	}
+	seen := map[string]bool{}
+	results := ai.Message{Role: ai.RoleTool}
+	for i, c := range a.Calls {
+		if c.ToolCallID == "" || seen[c.ToolCallID] || a.Args[i] != `{"a":1}` || (c.Raw != nil) != (c.ToolCallID == "c") {
+			t.Errorf("call %d: %+v, deltas %q", i, c, a.Args[i])
+		}
+		seen[c.ToolCallID] = true
+		results.Content = append(results.Content, result(c.ToolCallID, "ok"))
+	}
+	if _, err := sent(t, responses.Config{}, model.Request{Model: "asked", Messages: []ai.Message{ai.UserMessage("go"), says(ai.RoleAssistant, a.Content...), results}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARefusalIsTheText(t *testing.T) {
+	item := `{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"I will not."}]}`
+	for _, body := range []string{
+		stream(delta("refusal", 0, `"I will "`), delta("refusal", 0, `"not."`), done(0, item), completed),
+		stream(done(0, item), completed),
+	} {
+		if a := decode(body); a.Err != nil || a.Text() != "I will not." || a.Deltas != a.Text() || len(raws(a)) != 1 {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+func TestReasoningInTheOpenIsShown(t *testing.T) {
+	a := decode(stream(delta("reasoning_text", 0, `"let me "`), delta("reasoning_text", 0, `"see"`),
+		done(0, `{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"let me see"}],"encrypted_content":"e"}`), done(1, message("hi")), completed))
+	if a.Err != nil || a.Reasoning != "let me see" || a.Content[0].(ai.ReasoningPart).Text != "let me see" || len(raws(a)) != 2 {
 		t.Errorf("%+v", a)
+	}
+}
+
+func TestUnknownUsageIsNotZero(t *testing.T) {
+	for usage, known := range map[string]bool{
+		``: false, `,"usage":null`: false, `,"usage":{}`: false, `,"usage":{"input_tokens":-1}`: false, `,"usage":"x"`: false,
+		`,"usage":{"input_tokens":0,"output_tokens":0}`: true, `,"usage":{"output_tokens":3}`: true,
+	} {
+		a := decode(stream(event("response.completed", `,"response":{"status":"completed"`+usage+`}`)))
+		if u := a.Finish.Usage; a.Err != nil || u.Known() != known || u.InputTokens.CacheRead != nil || u.OutputTokens.Reasoning != nil {
+			t.Errorf("%s: %+v, %v", usage, u, a.Err)
+		}
+	}
+}
+
+func TestOneEventMayBeMegabytes(t *testing.T) {
+	long := strings.Repeat("0123456789", 1<<20)
+	a := decode(stream(delta("output_text", 0, `"`+long+`"`), done(0, message(long)), completed))
+	if a.Err != nil || len(a.Text()) != len(long) {
+		t.Errorf("%d of %d bytes, %v", len(a.Text()), len(long), a.Err)
 	}
 }
 
@@ -206,26 +302,6 @@ func TestAWholeAnswerInOneObject(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
-
-func TestHTTPErrorsAndRequestsHaveTheirForm(t *testing.T) {
-	const key = "sk-a-key-that-must-stay-secret"
-	h := http.Header{"X-Request-Id": {"req_1"}, "Retry-After": {"7"}}
-	m := newClient(t, responses.Config{Config: transport.Config{Provider: "p", APIKey: model.NewSecret(key), HTTPClient: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
-		return answerWith(429, h, `{"error":{"message":"slow `+key+`","type":"requests","code":"rate_limit_exceeded"}}`), nil
-	})}}})
-	e, _ := model.AsError(modeltest.Collect(t.Context(), m, modeltest.Ask("hi")).Err)
-	if want := (model.Error{Kind: model.ErrRateLimit, Provider: "p", Status: 429, Code: "rate_limit_exceeded", Message: "slow [redacted]", RequestID: "req_1", RetryAfter: 7 * time.Second}); e == nil || *e != want {
-		t.Errorf("got %+v", e)
-	}
-	r, err := sent(t, responses.Config{Config: transport.Config{APIKey: model.NewSecret(key)}}, modeltest.Ask("hi"))
-	if err != nil || r.url != "https://api.openai.com/v1/responses" || r.header.Get("Authorization") != "Bearer "+key {
-		t.Errorf("%s %v %v", r.url, r.header, err)
-	}
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(stream(done(0, `{"type":"reasoning","summary":[],"encrypted_content":"e"}`), added(1, `{"type":"function_call","call_id":"c","name":"f"}`), delta("function_call_arguments", 1, `"{"`), completed)))
@@ -239,45 +315,21 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
+		if a.Finish.Kind != model.PartFinish {
+			t.Fatal("neither a finish nor an error")
+		}
 		for _, r := range raws(a) {
 			if !json.Valid([]byte(r)) {
 				t.Fatalf("a raw form is not JSON: %s", r)
 			}
 		}
-	})
-}
-
-func textStream(n int) []byte {
-	var b bytes.Buffer
-	b.WriteString(stream(added(0, `{"id":"msg_1","type":"message","content":[]}`)))
-	for i := range n {
-		fmt.Fprintf(&b, "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":%d,\"item_id\":\"msg_0123456789\",\"output_index\":0,\"content_index\":0,\"delta\":\"word %d \",\"logprobs\":[],\"obfuscation\":\"abcdefgh\"}\n\n", i, i)
-	}
-	b.WriteString(done(0, message("all")) + completed)
-	return b.Bytes()
-}
-
-func argsStream(n int) []byte {
-	var b bytes.Buffer
-	b.WriteString(stream(added(0, `{"type":"function_call","call_id":"c","name":"write","arguments":""}`)))
-	for range n {
-		b.WriteString(delta("function_call_arguments", 0, `"0123456789"`))
-	}
-	b.WriteString(done(0, `{"type":"function_call","call_id":"c","name":"write","arguments":"…"}`) + completed)
-	return b.Bytes()
-}
-
-func benchmarkDecode(b *testing.B, stream []byte) {
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, err := range responses.Decode(bytes.NewReader(stream), "p", "m") {
-			if err != nil {
-				b.Fatal(err)
+		for i, c := range a.Calls {
+			if c.ToolCallID == "" || (c.Input != a.Args[i] && c.Input != "{}") {
+				t.Fatalf("call %d: %+v, its deltas are %q", i, c, a.Args[i])
 			}
 		}
-	}
+		if _, err := json.Marshal(ai.Message{Role: ai.RoleAssistant, Content: a.Content}); err != nil {
+			t.Fatalf("the answer cannot be stored: %v", err)
+		}
+	})
 }
-
-func BenchmarkDecode10kTextDeltas(b *testing.B)     { benchmarkDecode(b, textStream(10_000)) }
-func BenchmarkDecode10kArgumentDeltas(b *testing.B) { benchmarkDecode(b, argsStream(10_000)) }
-func BenchmarkDecode40kArgumentDeltas(b *testing.B) { benchmarkDecode(b, argsStream(40_000)) }

@@ -35,8 +35,8 @@ type textJSON struct {
 	Format formatJSON `json:"format"`
 }
 
-// formatJSON asks for JSON by a schema. It is not strict: the strict form takes a part of JSON Schema only, and refuses
-// the rest.
+// formatJSON asks for JSON by a schema. It is not strict: the strict form takes a part of JSON Schema only (every property
+// required, no others allowed, few keywords) and the service refuses the whole request for the rest.
 type formatJSON struct {
 	Type   string          `json:"type"`
 	Name   string          `json:"name"`
@@ -54,8 +54,13 @@ type toolJSON struct {
 
 var anyObject = json.RawMessage(`{"type":"object","properties":{}}`)
 
-// encode writes the request's body. Schemas go out as they are; only blanks between tokens may change.
-func (c *Client) encode(req model.Request) ([]byte, error) {
+// encode writes the request's body. Schemas go out as they are; only blanks between tokens may change. encrypted asks
+// for the reasoning in its encrypted form.
+//
+// The system prompt goes into instructions and not into a message of the developer: it is no part of the conversation,
+// stands before all of it on any model, and the same bytes at the beginning are what the service's prompt cache goes by.
+// System messages within the conversation keep their place, as the developer's.
+func (c *Client) encode(req model.Request, encrypted bool) ([]byte, error) {
 	if req.Model == "" {
 		return nil, errors.New("the request names no model")
 	}
@@ -66,15 +71,14 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 		Model: req.Model, Instructions: req.System, MaxOutputTokens: req.MaxOutputTokens, Temperature: req.Temperature,
 		PromptCacheKey: cacheKey(req.SessionID), Stream: true,
 	}
-	effort := strings.ToLower(strings.TrimSpace(req.ReasoningEffort))
-	switch effort {
+	switch effort := effortOf(req); effort {
 	case "":
-	case "none":
+	case noEffort:
 		r.Reasoning = &reasoningJSON{Effort: effort}
 	default:
 		r.Reasoning = &reasoningJSON{Effort: effort, Summary: "auto"}
 	}
-	if effort != "none" {
+	if encrypted {
 		r.Include = []string{"reasoning.encrypted_content"}
 	}
 	if len(req.ResponseSchema) > 0 {
@@ -106,6 +110,12 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 		return body, err
 	}
 	return transport.WithMember(body, "tools", tools), nil
+}
+
+const noEffort = "none"
+
+func effortOf(req model.Request) string {
+	return strings.ToLower(strings.TrimSpace(req.ReasoningEffort))
 }
 
 // maxName is the length that the service takes for ids and keys.

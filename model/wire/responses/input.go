@@ -107,9 +107,11 @@ func (h *history) user(at int, m ai.Message) {
 type sentCall struct{ key, id string }
 
 // assistant writes an answer of the model and the results of its calls. Items are replayed where this wire and model
-// made them; elsewhere their texts and calls are written anew.
+// made them; elsewhere their texts and calls are written anew. Reasoning behind which nothing of its answer is left (it
+// was cut there) is not sent: the service refuses reasoning without the item that it led to.
 func (h *history) assistant(at int, messages []ai.Message) error {
 	var calls []sentCall
+	whole := len(h.items) // without reasoning at the end
 	for _, p := range messages[at].Content {
 		switch p := p.(type) {
 		case ai.TextPart:
@@ -130,6 +132,7 @@ func (h *history) assistant(at int, messages []ai.Message) error {
 			if raw != nil {
 				h.items = append(h.items, raw)
 			}
+			continue
 		case ai.ToolCallPart:
 			if p.ProviderExecuted {
 				continue
@@ -141,7 +144,9 @@ func (h *history) assistant(at int, messages []ai.Message) error {
 			h.items = append(h.items, item)
 			calls = append(calls, sentCall{p.ToolCallID, id})
 		}
+		whole = len(h.items)
 	}
+	h.items = h.items[:whole]
 	return h.results(calls, at, messages)
 }
 
@@ -188,7 +193,7 @@ func (h *history) replay(raw *ai.RawItem) (json.RawMessage, error) {
 }
 
 // noResult answers a call of the history that has no result, which the service refuses.
-const noResult = "no result of this call was recorded; it may or may not have run"
+const noResult = "error: no result of this call was recorded; it may or may not have run"
 
 // results writes one output for each call, from the results that follow the calls up to the model's next answer.
 func (h *history) results(calls []sentCall, at int, messages []ai.Message) error {
@@ -223,9 +228,12 @@ func (h *history) results(calls []sentCall, at int, messages []ai.Message) error
 	return nil
 }
 
-// output is a result as a text, or as a list where it holds files. The wire has no mark for failures: our tools say so
-// in their text.
+// output is a result as a text, or as a list where it holds files. The wire has no mark for failures, so the text says
+// it.
 func output(o ai.ToolResultOutput) (any, error) {
+	if o.IsError() {
+		return failed(o.Text()), nil
+	}
 	if o.Type != ai.OutputContent {
 		return o.Text(), nil
 	}
@@ -252,13 +260,25 @@ func output(o ai.ToolResultOutput) (any, error) {
 	return list, nil
 }
 
+// failed is the text of a failure, marked as one unless it says so itself.
+func failed(s string) string {
+	const mark = "error"
+	if len(s) >= len(mark) && strings.EqualFold(s[:len(mark)], mark) {
+		return s
+	}
+	return mark + ": " + s
+}
+
 // file writes a file. One that the wire cannot carry is named in a text, so that the model knows of it.
 func file(p ai.FilePart) contentJSON {
 	mt, _, _ := strings.Cut(strings.ToLower(p.MediaType), ";")
 	mt = strings.TrimSpace(mt)
 	name := p.Filename
 	switch mt {
-	case "image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp":
+	case "image/jpg":
+		mt = "image/jpeg"
+		fallthrough
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		return contentJSON{Type: "input_image", ImageURL: dataURL(mt, p.Data)}
 	case "application/pdf":
 		if name == "" {
