@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -57,17 +56,13 @@ func output(o ai.ToolResultOutput) (string, []contentJSON, error) {
 	if o.Type != ai.OutputContent {
 		return o.Text(), nil, nil
 	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(o.Value, &items); err != nil {
-		return "", nil, fmt.Errorf("its content is not a list: %w", err)
+	parts, err := o.Parts()
+	if err != nil {
+		return "", nil, err
 	}
 	var texts []string
 	var files []contentJSON
-	for i, raw := range items {
-		p, err := outputPart(raw)
-		if err != nil {
-			return "", nil, fmt.Errorf("content %d: %w", i, err)
-		}
+	for _, p := range parts {
 		switch p := p.(type) {
 		case ai.TextPart:
 			texts = append(texts, p.Text)
@@ -90,25 +85,4 @@ func output(o ai.ToolResultOutput) (string, []contentJSON, error) {
 		}
 	}
 	return strings.Join(texts, "\n"), files, nil
-}
-
-// outputPart reads one content item of a result: our own parts, and the AI SDK's names for files.
-func outputPart(raw json.RawMessage) (ai.Part, error) {
-	var t struct {
-		Type string `json:"type"`
-	}
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return nil, err
-	}
-	switch t.Type {
-	case "media", "image-data", "file-data":
-		var f ai.FilePart
-		if err := json.Unmarshal(raw, &f); err != nil {
-			return nil, err
-		}
-		return f, nil
-	case "text", "file":
-		return ai.UnmarshalPart(raw)
-	}
-	return nil, fmt.Errorf("content of type %q is not known", t.Type)
 }

@@ -85,7 +85,7 @@ func (r *responseJSON) fill(o ai.ToolResultOutput) (attached []any, err error) {
 		}
 		value = o.Value
 	case ai.OutputContent:
-		if value, attached, err = r.content(o.Value); err != nil {
+		if value, attached, err = r.content(o); err != nil {
 			return nil, err
 		}
 	default:
@@ -100,18 +100,14 @@ func (r *responseJSON) fill(o ai.ToolResultOutput) (attached []any, err error) {
 
 // content takes a list of texts and files. Images and documents are parts of the response; files that the wire cannot
 // carry are named in the text, so that the model knows of them.
-func (r *responseJSON) content(list json.RawMessage) (string, []any, error) {
-	var items []json.RawMessage
-	if err := json.Unmarshal(list, &items); err != nil {
-		return "", nil, fmt.Errorf("its content is not a list: %w", err)
+func (r *responseJSON) content(o ai.ToolResultOutput) (string, []any, error) {
+	parts, err := o.Parts()
+	if err != nil {
+		return "", nil, err
 	}
 	var texts []string
 	var attached []any
-	for i, raw := range items {
-		p, err := outputPart(raw)
-		if err != nil {
-			return "", nil, fmt.Errorf("content %d: %w", i, err)
-		}
+	for _, p := range parts {
 		switch p := p.(type) {
 		case ai.TextPart:
 			texts = append(texts, p.Text)
@@ -133,25 +129,4 @@ func (r *responseJSON) content(list json.RawMessage) (string, []any, error) {
 		}
 	}
 	return strings.Join(texts, "\n"), attached, nil
-}
-
-// outputPart reads one content item of a result: our own parts, and the AI SDK's names for files.
-func outputPart(raw json.RawMessage) (ai.Part, error) {
-	var t struct {
-		Type string `json:"type"`
-	}
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return nil, err
-	}
-	switch t.Type {
-	case "media", "image-data", "file-data":
-		var f ai.FilePart
-		if err := json.Unmarshal(raw, &f); err != nil {
-			return nil, err
-		}
-		return f, nil
-	case "text", "file":
-		return ai.UnmarshalPart(raw)
-	}
-	return nil, fmt.Errorf("content of type %q is not known", t.Type)
 }
