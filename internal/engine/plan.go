@@ -42,6 +42,15 @@ type Plan struct {
 	Metadata          map[string]string `json:"metadata,omitempty"`
 	// Compact is the compaction that comes before the first model call.
 	Compact *native.CompactRequest `json:"compact,omitempty"`
+	Trace   Trace                  `json:"trace,omitzero"`
+}
+
+// Trace says where a run belongs in distributed traces. It is kept with the run, which may go on in days.
+type Trace struct {
+	// Parent is the W3C trace context of who asked for the run; empty: none.
+	Parent string `json:"parent,omitempty"`
+	// Previous is the Parent of the run that this one continues.
+	Previous string `json:"previous,omitempty"`
 }
 
 // Bounds of a request.
@@ -81,6 +90,7 @@ func (e *Engine) plan(p Principal, r RunRequest) (Plan, error) {
 		ReasoningEffort: r.ReasoningEffort, SystemPrompt: r.SystemPrompt, AgentID: r.AgentID, Workspace: r.Workspace,
 		AllowedTools: r.AllowedTools, DeniedTools: r.DeniedTools, MaxSteps: r.MaxSteps, MaxCostUSD: r.MaxCostUSD,
 		MaxTokensTotal: r.MaxTokensTotal, TimeoutSeconds: r.TimeoutSeconds, OutputSchema: r.OutputSchema, Metadata: r.Metadata,
+		Trace: Trace{Parent: r.Traceparent},
 	}
 	if pl.Harness == "" {
 		pl.Harness = "native"

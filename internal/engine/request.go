@@ -35,6 +35,8 @@ type RunRequest struct {
 	OutputSchema      json.RawMessage        `json:"output_schema,omitempty"`
 	Attachments       []Attachment           `json:"attachments,omitempty"`
 	Metadata          map[string]string      `json:"metadata,omitempty"`
+	// Traceparent is the caller's W3C trace context, checked; empty: none. It is no part of what is asked for.
+	Traceparent string `json:"-"`
 }
 
 // ContinueRequest asks for a further run of an ended run's conversation.
@@ -45,6 +47,8 @@ type ContinueRequest struct {
 	Attachments  []Attachment           `json:"attachments,omitempty"`
 	// Compact makes the conversation's history shorter before the run's first model call.
 	Compact *native.CompactRequest `json:"compact,omitempty"`
+	// Traceparent is the caller's W3C trace context, checked; empty: none.
+	Traceparent string `json:"-"`
 }
 
 // Principal is who asks. The zero value has no rights; with auth switched off it is Local.

@@ -72,10 +72,12 @@ func (e *Engine) Continue(ctx context.Context, p Principal, runID string, req Co
 	if full.Permissions == nil {
 		full.Permissions = permissionsOf(old)
 	}
+	full.Traceparent = req.Traceparent
 	plan, err := e.plan(p, full)
 	if err != nil {
 		return store.Run{}, err
 	}
+	plan.Trace.Previous = old.Trace.Parent
 	if req.Compact != nil {
 		if plan.Harness != native.HarnessID {
 			return store.Run{}, notBuilt("compact", "compaction is not available for the harness %s", plan.Harness)

@@ -75,6 +75,7 @@ func (s *Server) runRoutes() {
 		if err != nil {
 			return nil, err
 		}
+		body.Traceparent = traceparent(ctx)
 		r, existed, err := s.runs.Submit(ctx, p, *body, key)
 		if err != nil {
 			return nil, err
@@ -138,6 +139,7 @@ func (s *Server) runRoutes() {
 		if err != nil {
 			return nil, err
 		}
+		body.Traceparent = traceparent(ctx)
 		r, err := s.runs.Continue(ctx, p, in.ID, *body, key)
 		if err != nil {
 			return nil, err
