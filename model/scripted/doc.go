@@ -3,8 +3,8 @@
 // conversations at once.
 //
 // It comes in two forms that play the same steps: New returns a model.Model that lives in the process, NewHandler and
-// Serve speak the Chat Completions and the Gemini wire to any client. The package owns the script grammar and the
-// playing of steps. It runs no tools and checks no arguments.
+// Serve speak the Chat Completions, the OpenAI Responses, the Anthropic Messages and the Gemini wire to any client. The
+// package owns the script grammar and the playing of steps. It runs no tools and checks no arguments.
 //
 // # Scripts
 //
@@ -23,7 +23,9 @@
 //	tool    string   call this tool …
 //	in      any      … with these arguments
 //	args    string   … or with exactly this text as arguments, valid or not
-//	tools   [step]   several calls in one answer; each uses tool, in and args
+//	tools   [step]   several calls in one answer; each uses tool, in, args, ns and custom
+//	ns      string   the call's namespace, on the Responses wire
+//	custom  bool     the call takes a text (in as a string, or args), on the Responses wire
 //	slow    int      milliseconds to wait after every streamed event
 //	hang    int      seconds to wait before the answer begins
 //	status  int      fail with this HTTP status …
@@ -42,6 +44,10 @@
 // seq=N:tool:args are N turns of one call each, par=N:tool:args is one turn of N calls before them, text is the final
 // answer, repeated tokens=N times, and delay=MS waits before every answer. Arguments hold no blank: write ␠ for one.
 // Here the number of tool results after the anchor picks the turn.
+//
+// On the Responses wire stop and tool_calls are completed, length is incomplete with max_output_tokens, and any other
+// finish is incomplete with that reason. Neighbouring items of the model are one turn. Requests are held to the service's
+// rules: each call has its output, reasoning comes back unchanged and with the item behind it.
 //
 // On the Gemini wire stop and tool_calls are STOP, length is MAX_TOKENS and content_filter SAFETY; any other finish is
 // sent as it stands. Its calls are whole and the first of an answer is signed; arguments that are no object are sent as

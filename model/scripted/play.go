@@ -78,6 +78,8 @@ type frame struct {
 	text     string
 	index    int
 	id, name string
+	ns       string // of a call
+	custom   bool   // the call takes a text
 	finish   string
 	usage    *usage
 }
@@ -116,10 +118,14 @@ func (k picked) play(wait waiter, emit func(frame) error) error {
 	}
 	for i, c := range s.calls() {
 		id := fmt.Sprintf("call_%016x_%d", k.id, i)
-		if err := send(frame{kind: frameCall, index: i, id: id, name: c.Tool}); err != nil {
+		if err := send(frame{kind: frameCall, index: i, id: id, name: c.Tool, ns: c.NS, custom: c.Custom}); err != nil {
 			return err
 		}
-		for args := c.arguments(); args != ""; {
+		args := c.arguments()
+		if c.Custom {
+			args = c.input()
+		}
+		for args != "" {
 			piece := args[:cutAt(args, argsPiece)]
 			args = args[len(piece):]
 			if err := send(frame{kind: frameArgs, index: i, id: id, name: c.Tool, text: piece}); err != nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,6 +38,15 @@ type responsesItem struct {
 	Summary   []struct {
 		Text string `json:"text"`
 	} `json:"summary"`
+}
+
+// ofModel tells of an item that the model wrote.
+func (it *responsesItem) ofModel() bool {
+	switch it.Type {
+	case "", "message":
+		return it.Role == "assistant"
+	}
+	return !strings.HasSuffix(it.Type, "_output")
 }
 
 // responses answers one call of the OpenAI Responses wire.
@@ -85,7 +96,8 @@ func (h *Handler) responses(w http.ResponseWriter, r *http.Request) {
 }
 
 // conversation reads the items; neighbouring ones of the model are one turn. It holds them to the rules that the
-// service has: each call has its output behind it, and reasoning comes back as it was given.
+// service has: each call has its output behind it, of its own kind, and reasoning comes back as it was given, with the
+// item that it led to. A service that was told to store nothing knows reasoning by its encrypted form alone.
 func (q *responsesRequest) conversation() ([]turn, error) {
 	var list []turn
 	if q.Instructions != "" {
@@ -100,7 +112,7 @@ func (q *responsesRequest) conversation() ([]turn, error) {
 	if err := json.Unmarshal(q.Input, &items); err != nil {
 		return nil, errors.New("input: a text or a list of items is required")
 	}
-	open := map[string]bool{}
+	open := map[string]string{} // the kind of output that a call waits for
 	said := func(text string) {
 		if n := len(list); n > 0 && list[n-1].by == byModel {
 			list[n-1].text += text
@@ -112,23 +124,29 @@ func (q *responsesRequest) conversation() ([]turn, error) {
 		q.roles = append(q.roles, it.Role+it.Type)
 		switch {
 		case it.Type == "function_call_output" || it.Type == "custom_tool_call_output":
-			if !open[it.CallID] {
+			if open[it.CallID] != it.Type {
 				return nil, fmt.Errorf("input[%d]: no tool call found for function call output with call_id %s", i, it.CallID)
 			}
 			delete(open, it.CallID)
 			list = append(list, turn{by: byTool, text: contentText(it.Output), results: 1})
 		case it.Type == "function_call" || it.Type == "custom_tool_call":
-			open[it.CallID] = true
+			if it.CallID == "" || open[it.CallID] != "" {
+				return nil, fmt.Errorf("input[%d].call_id: %q is no id of its own", i, it.CallID)
+			}
+			open[it.CallID] = it.Type + "_output"
 			said("")
 		case it.Type == "reasoning":
 			var text strings.Builder
 			for _, p := range it.Summary {
 				text.WriteString(p.Text)
 			}
-			if it.Encrypted != signatureOf(text.String()) {
+			if it.Encrypted == "" && q.Store != nil && !*q.Store {
+				return nil, fmt.Errorf("input[%d]: item with id %q not found; items are not persisted when store is set to false", i, it.ID)
+			}
+			if it.Encrypted != "" && it.Encrypted != signatureOf(text.String()) {
 				return nil, fmt.Errorf("input[%d]: the encrypted content of item %s could not be verified", i, it.ID)
 			}
-			if i+1 == len(items) || (items[i+1].Type != "message" && items[i+1].Type != "function_call" && items[i+1].Type != "custom_tool_call") {
+			if i+1 == len(items) || !items[i+1].ofModel() {
 				return nil, fmt.Errorf("input[%d]: item %s of type reasoning was provided without its required following item", i, it.ID)
 			}
 			said("")
@@ -144,8 +162,8 @@ func (q *responsesRequest) conversation() ([]turn, error) {
 			said("")
 		}
 	}
-	for id := range open {
-		return nil, fmt.Errorf("no tool output found for function call %s", id)
+	if len(open) > 0 {
+		return nil, fmt.Errorf("no tool output found for function call %s", slices.Min(slices.Collect(maps.Keys(open))))
 	}
 	return list, nil
 }
@@ -174,7 +192,6 @@ type responsesAnswer struct {
 	kind  frameKind
 	text  strings.Builder // of the open item
 	call  frame
-	calls int
 }
 
 func (a *responsesAnswer) header() {
@@ -192,7 +209,7 @@ func (a *responsesAnswer) response(status string) obj {
 	}
 	return obj{
 		"id": fmt.Sprintf("resp_%016x", a.picked.id), "object": "response", "created_at": 1, "model": a.req.Model, "status": status,
-		"output": items, "error": nil, "incomplete_details": nil, "usage": nil, "store": false,
+		"output": items, "error": nil, "incomplete_details": nil, "usage": nil, "store": a.req.Store == nil || *a.req.Store,
 	}
 }
 
@@ -235,6 +252,9 @@ func (a *responsesAnswer) frame(f frame) error {
 		return a.begin(frameCall)
 	case frameArgs:
 		a.text.WriteString(f.text)
+		if a.call.custom {
+			return a.delta("response.custom_tool_call_input.delta", f.text, obj{})
+		}
 		return a.delta("response.function_call_arguments.delta", f.text, obj{})
 	}
 	status, reason := responsesStatus(f.finish)
@@ -301,6 +321,9 @@ func (a *responsesAnswer) delta(name, text string, more obj) error {
 
 func (a *responsesAnswer) itemID() string {
 	prefix := map[frameKind]string{frameThink: "rs", frameText: "msg", frameCall: "fc"}[a.kind]
+	if a.kind == frameCall && a.call.custom {
+		prefix = "ctc"
+	}
 	return fmt.Sprintf("%s_%016x_%d", prefix, a.picked.id, len(a.items))
 }
 
@@ -313,14 +336,19 @@ func (a *responsesAnswer) begin(kind frameKind) error {
 	return a.event("response.output_item.added", obj{"output_index": len(a.items), "item": a.item("in_progress", true)})
 }
 
-// item is the open item. At its beginning the service shows another encrypted content than at its end.
+// item is the open item. Reasoning is encrypted where the request asks for it, at its beginning otherwise than at its
+// end.
 func (a *responsesAnswer) item(status string, begins bool) obj {
 	text := a.text.String()
 	switch a.kind {
 	case frameThink:
-		it := obj{"id": a.itemID(), "type": "reasoning", "summary": []obj{}, "encrypted_content": "at the beginning"}
+		it := obj{"id": a.itemID(), "type": "reasoning", "summary": []obj{}}
+		encrypted := "at the beginning"
 		if !begins {
-			it["summary"], it["encrypted_content"] = []obj{{"type": "summary_text", "text": text}}, signatureOf(text)
+			it["summary"], encrypted = []obj{{"type": "summary_text", "text": text}}, signatureOf(text)
+		}
+		if slices.Contains(a.req.Include, "reasoning.encrypted_content") {
+			it["encrypted_content"] = encrypted
 		}
 		return it
 	case frameText:
@@ -330,7 +358,15 @@ func (a *responsesAnswer) item(status string, begins bool) obj {
 		}
 		return it
 	}
-	return obj{"id": a.itemID(), "type": "function_call", "status": status, "call_id": a.call.id, "name": a.call.name, "arguments": text}
+	it := obj{"id": a.itemID(), "type": "function_call", "status": status, "call_id": a.call.id, "name": a.call.name, "arguments": text}
+	if a.call.custom {
+		delete(it, "arguments")
+		it["type"], it["input"] = "custom_tool_call", text
+	}
+	if a.call.ns != "" {
+		it["namespace"] = a.call.ns
+	}
+	return it
 }
 
 func (a *responsesAnswer) closeItem(status string) error {

@@ -16,8 +16,8 @@ type Step struct {
 	In         json.RawMessage `json:"in,omitempty"`
 	Args       *string         `json:"args,omitempty"`
 	Tools      []Step          `json:"tools,omitempty"`
-	NS         string          `json:"ns,omitempty"`     // for wires that group tools; the Chat wire has no such thing
-	Custom     bool            `json:"custom,omitempty"` // likewise
+	NS         string          `json:"ns,omitempty"`     // for the Responses wire, which groups tools
+	Custom     bool            `json:"custom,omitempty"` // likewise: a call that takes a text
 	Slow       int             `json:"slow,omitempty"`
 	Hang       int             `json:"hang,omitempty"`
 	Status     int             `json:"status,omitempty"`
@@ -63,6 +63,15 @@ func (s Step) arguments() string {
 		return "{}"
 	}
 	return string(s.In)
+}
+
+// input is what a custom call takes: a text as it is, or the arguments.
+func (s Step) input() string {
+	var text string
+	if s.Args == nil && json.Unmarshal(s.In, &text) == nil {
+		return text
+	}
+	return s.arguments()
 }
 
 func (s Step) check() error {
