@@ -56,8 +56,10 @@ func BenchmarkStream10kTextDeltas(b *testing.B) {
 	})}}})
 	b.ReportAllocs()
 	for b.Loop() {
-		if a := modeltest.Collect(b.Context(), m, modeltest.Ask("hi")); a.Err != nil {
-			b.Fatal(a.Err)
+		for _, err := range m.Stream(b.Context(), modeltest.Ask("hi")) {
+			if err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }
