@@ -240,14 +240,16 @@ func openError(err error) error {
 	return err
 }
 
+var errName = errors.New("a skill's name has 1 to 64 letters, digits, dashes, underscores and dots")
+
 // checkName holds a name to what a folder of a skill is called.
 func checkName(name string) error {
 	if name == "" || len(name) > 64 || name[0] == '.' || name[0] == '-' {
-		return errors.New("a skill's name has 1 to 64 letters, digits, -, _ and .")
+		return errName
 	}
 	for _, c := range []byte(name) {
 		if c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return errors.New("a skill's name has 1 to 64 letters, digits, -, _ and .")
+			return errName
 		}
 	}
 	return nil

@@ -47,32 +47,52 @@ type imageResult struct {
 	Note      string `json:"note"`
 }
 
-// readImage gives an image to the model as it is. One that is broken is not given: a provider would refuse the request,
-// and every later one that holds it.
-func readImage(ctx context.Context, src io.ReaderAt, display, mediaType string, size int64) (tool.Result, error) {
+// readImage reads an image that is to go to the model as it is. A broken one is refused: a provider would refuse the
+// request, and every later one that holds it.
+func readImage(ctx context.Context, src io.ReaderAt, display, mediaType string, size int64) (picture, error) {
 	if size > maxImage {
-		return tool.Result{}, fail(tool.CodeTooLarge, "argument path: %s is an image of at least %d bytes, more than %d: make a smaller copy with bash (another size, quality or format) and read that", display, size, maxImage)
+		return picture{}, fail(tool.CodeTooLarge, "argument path: %s is an image of at least %d bytes, more than %d: make a smaller copy with bash (another size, quality or format) and read that", display, size, maxImage)
 	}
 	data, err := io.ReadAll(&ctxReader{ctx, io.NewSectionReader(src, 0, maxImage+1)})
 	if err != nil {
-		return tool.Result{}, err
+		return picture{}, err
 	}
 	if len(data) > maxImage { // it grew
-		return tool.Result{}, fail(tool.CodeTooLarge, "argument path: %s is an image of more than %d bytes: make a smaller copy with bash and read that", display, maxImage)
+		return picture{}, fail(tool.CodeTooLarge, "argument path: %s is an image of more than %d bytes: make a smaller copy with bash and read that", display, maxImage)
 	}
 	width, height, err := measure(data, mediaType)
 	if err != nil {
-		return tool.Result{}, &brokenImage{err}
+		return picture{}, &brokenImage{err}
 	}
 	if width > maxImageSide || height > maxImageSide {
-		return tool.Result{}, fail(tool.CodeTooLarge, "argument path: %s is an image of %d x %d pixels, more than %d on a side: make a smaller copy with bash and read that", display, width, height, maxImageSide)
+		return picture{}, fail(tool.CodeTooLarge, "argument path: %s is an image of %d x %d pixels, more than %d on a side: make a smaller copy with bash and read that", display, width, height, maxImageSide)
 	}
-	res, err := tool.JSONResult(imageResult{
-		Path: display, MediaType: mediaType, Size: len(data), Width: width, Height: height, Version: sandbox.Version(data),
+	return picture{display, mediaType, data, width, height}, nil
+}
+
+// picture is an image that a model can be shown.
+type picture struct {
+	display, mediaType string
+	data               []byte
+	width, height      int
+}
+
+// result shows the image. One of the workspace has a version, an artifact has not.
+func (p picture) result(env tool.Env, isArtifact bool) (tool.Result, error) {
+	out := imageResult{
+		Path: p.display, MediaType: p.mediaType, Size: len(p.data), Width: p.width, Height: p.height,
 		Note: "the image stands beside this text",
-	})
-	res.Files = []ai.FilePart{{MediaType: mediaType, Data: data, Filename: path.Base(display)}}
-	return res, err
+	}
+	if !isArtifact {
+		out.Version = sandbox.Version(p.data)
+	}
+	res, err := tool.JSONResult(out)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	res.Files = []ai.FilePart{{MediaType: p.mediaType, Data: p.data, Filename: path.Base(p.display)}}
+	saw(env, &res, p.display, out.Version)
+	return res, nil
 }
 
 // brokenImage is content that begins like an image and is none.

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/harness-go/harness/sandbox"
 	"github.com/harness-go/harness/tool"
 )
 
@@ -102,12 +101,9 @@ func runRead(ctx context.Context, env tool.Env, args readArgs) (tool.Result, err
 	var res tool.Result
 	var broken *brokenImage
 	if t := imageType(p.head); t != "" {
-		res, err = readImage(ctx, src, display, t, p.size)
-		if err == nil && !isArtifact {
-			saw(env, &res, display, sandbox.Version(res.Files[0].Data))
-		}
+		img, err := readImage(ctx, src, display, t, p.size)
 		if err == nil {
-			return res, nil
+			return img.result(env, isArtifact)
 		}
 		if !errors.As(err, &broken) {
 			return outcome(fileError(ctx, "path", path, err))

@@ -73,6 +73,23 @@ func occurrences(data string, h Hunk) int {
 	return n
 }
 
+// enveloped writes hunks as an envelope, where it has a form for them: it has no mark for a missing newline.
+func enveloped(hunks []Hunk) (text string, ok bool) {
+	var b strings.Builder
+	b.WriteString("*** Begin Patch\n*** Update File: f\n")
+	for _, h := range hunks {
+		b.WriteString("@@\n")
+		for _, l := range h.Lines {
+			if l.NoEOL {
+				return "", false
+			}
+			b.WriteString(string(l.Op) + l.Text + "\n")
+		}
+	}
+	b.WriteString("*** End Patch\n")
+	return b.String(), true
+}
+
 // FuzzApply: a diff of two files makes the one into the other, as an independent implementation says too, or is
 // refused because a hunk truly fits several places.
 func FuzzApply(f *testing.F) {
@@ -106,6 +123,15 @@ func FuzzApply(f *testing.F) {
 		}
 		if !bytes.Equal(out, after) {
 			t.Fatalf("got  %q\nwant %q\nfrom %q\n%s", out, after, before, diff)
+		}
+		if text, ok := enveloped(files[0].Hunks); ok {
+			again, err := Parse(text, "")
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			if same, _, err := Apply(before, again[0].Hunks); err != nil || !bytes.Equal(same, out) {
+				t.Fatalf("the envelope gives %q, %v, and the diff %q\n%s", same, err, out, text)
+			}
 		}
 		parsed, _, err := gitdiff.Parse(strings.NewReader(diff))
 		if err != nil || len(parsed) != 1 {
