@@ -189,6 +189,25 @@ func TestFaultsOfAProviderAreMendedOrTold(t *testing.T) {
 	}
 }
 
+// Reasoning goes back as it was sent on every wire: the model server takes no other. A turn that reasoned is followed by
+// one that reasons again, by a call that fails and by the end.
+func TestReasoningGoesBackAsItWasSent(t *testing.T) {
+	for _, w := range wires {
+		t.Run(w.name, func(t *testing.T) {
+			n, repo := storyNode(t, w, nil)
+			all := story(t, n, repo, `go @@[{"think":"look <first> & see","text":"I look.","tool":"ls","in":{"path":"."}},
+				{"think":"ü","tools":[{"tool":"read","in":{"path":"no-such-file"}},{"tool":"ls","in":{}}]},{"think":"enough","text":"all seen"}]@@`)
+			last := all[len(all)-1]
+			if last.Type != event.RunCompleted || !strings.Contains(string(last.Payload), "all seen") {
+				t.Errorf("ended with %s: %s", last.Type, last.Payload)
+			}
+			if slices.ContainsFunc(all, func(e event.Event) bool { return e.Type == event.LLMAttemptDiscarded }) {
+				t.Error("a request was refused")
+			}
+		})
+	}
+}
+
 func mustJSON(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
