@@ -22,8 +22,9 @@ func digest(path string, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// asker are the members of a body that name who asks. Each run has its own.
-var asker = []string{"prompt_cache_key", "metadata", "user", "safety_identifier"}
+// ignored are the members of a body that do not count: those that name who asks, which each run has its own of, and what
+// a client wants to be told beside the answer, which goes by what it learned of the service before.
+var ignored = []string{"prompt_cache_key", "metadata", "user", "safety_identifier", "include"}
 
 // madeID is a call's id that a client made because the server gave none: a random one.
 var madeID = regexp.MustCompile(`"call_[A-Z2-7]{26}"`)
@@ -62,7 +63,7 @@ func decode(body []byte) (any, bool) {
 		return nil, false
 	}
 	if m, ok := v.(map[string]any); ok {
-		for _, k := range asker {
+		for _, k := range ignored {
 			delete(m, k)
 		}
 	}

@@ -9,8 +9,8 @@
 // key is blotted out. An answer that broke off is recorded as cut and breaks off in the same place when it is replayed.
 //
 // Two requests are equal when the paths of their URLs are, and their bodies are the same JSON. Neither the order of
-// members counts, nor who asks (prompt_cache_key, metadata, user, safety_identifier), nor the random part of call ids
-// that a client made up. Equal requests get their answers in the recorded order.
+// members counts, nor who asks (prompt_cache_key, metadata, user, safety_identifier), nor what is to be told beside the
+// answer (include), nor the random part of call ids that a client made up. Equal requests get their answers in the recorded order.
 //
 // Invariants: a replay never reaches the network. What was not recorded, or was asked for once more than it was
 // recorded, is a *MissError inside a model.Error of kind invalid_request, which nobody retries.

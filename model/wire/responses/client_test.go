@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/modeltest"
+	"github.com/harness-go/harness/model/tape"
 	"github.com/harness-go/harness/model/wire/responses"
 	"github.com/harness-go/harness/model/wire/transport"
 )
@@ -119,34 +119,75 @@ func TestASilentServerEndsTheCall(t *testing.T) {
 	}
 }
 
+// plainModels is a service of which the model "plain" cannot encrypt its reasoning. It notes who was asked to.
+type plainModels struct {
+	says  string
+	asked []bool
+}
+
+func (s *plainModels) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	with := strings.Contains(string(body), `"include":["reasoning.encrypted_content"]`)
+	s.asked = append(s.asked, with)
+	if with && strings.Contains(string(body), `"model":"plain"`) {
+		return answerWith(400, nil, fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"include","code":null}}`, s.says)), nil
+	}
+	return answerWith(200, nil, stream(done(0, message("hi")), completed)), nil
+}
+
+func askOf(t *testing.T, m model.Model, name, prompt string) {
+	t.Helper()
+	req := modeltest.Ask(prompt)
+	req.Model = name
+	if a := modeltest.Collect(t.Context(), m, req); a.Err != nil || a.Text() != "hi" {
+		t.Fatalf("%s: %q, %v", name, a.Text(), a.Err)
+	}
+}
+
+const notSupported = "Encrypted content is not supported with this model."
+
 // A model that cannot encrypt its reasoning is served all the same, by a second request the first time only.
 func TestAModelThatCannotEncryptItsReasoningIsAskedWithout(t *testing.T) {
-	for _, said := range []string{"Encrypted content is not supported with this model.", "Unsupported value in include: 'reasoning.encrypted_content'"} {
-		var mu sync.Mutex
-		var asked []bool
-		m := newClient(t, responses.Config{Config: transport.Config{HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				return nil, err
-			}
-			with := strings.Contains(string(body), `"include":["reasoning.encrypted_content"]`)
-			mu.Lock()
-			asked = append(asked, with)
-			mu.Unlock()
-			if with && strings.Contains(string(body), `"model":"plain"`) {
-				return answerWith(400, nil, fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"include","code":null}}`, said)), nil
-			}
-			return answerWith(200, nil, stream(done(0, message("hi")), completed)), nil
-		})}}})
+	for _, said := range []string{notSupported, "Unsupported value in include: 'reasoning.encrypted_content'"} {
+		s := &plainModels{says: said}
+		m := newClient(t, responses.Config{Config: transport.Config{HTTPClient: &http.Client{Transport: s}}})
 		for _, name := range []string{"plain", "plain", "other"} {
-			req := modeltest.Ask("hi")
-			req.Model = name
-			if a := modeltest.Collect(t.Context(), m, req); a.Err != nil || a.Text() != "hi" {
-				t.Fatalf("%s: %q, %v", name, a.Text(), a.Err)
-			}
+			askOf(t, m, name, "hi")
 		}
-		if want := []bool{true, false, false, true}; !slices.Equal(asked, want) {
-			t.Errorf("%s: asked for encryption %v, want %v", said, asked, want)
+		if want := []bool{true, false, false, true}; !slices.Equal(s.asked, want) {
+			t.Errorf("%s: asked for encryption %v, want %v", said, s.asked, want)
+		}
+	}
+	never := newClient(t, responses.Config{Config: transport.Config{HTTPClient: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return answerWith(400, nil, `{"error":{"message":"`+notSupported+`"}}`), nil
+	})}}})
+	for range 2 { // a service that says so whatever it is asked is not asked for ever
+		if e, ok := model.AsError(modeltest.Collect(t.Context(), never, modeltest.Ask("hi")).Err); !ok || e.Kind != model.ErrInvalidRequest {
+			t.Errorf("error %v", e)
+		}
+	}
+}
+
+// What a client learned before a recording, or learns while it replays one, changes nothing about the answers.
+func TestARecordingIsReplayedByAClientThatLearnedNothing(t *testing.T) {
+	dir := t.TempDir()
+	client := func(tp *tape.Tape, err error) *responses.Client {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newClient(t, responses.Config{Config: transport.Config{HTTPClient: &http.Client{Transport: &plainModels{says: notSupported}}, Wrap: tp.Wrap}})
+	}
+	recorded := client(tape.Record(dir))
+	for _, prompt := range []string{"one", "two", "one"} {
+		askOf(t, recorded, "plain", prompt)
+	}
+	for _, prompts := range [][]string{{"two"}, {"one", "two", "one"}, {"two", "one", "one"}} {
+		m := client(tape.Replay(dir))
+		for _, prompt := range prompts {
+			askOf(t, m, "plain", prompt)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (c *Client) Stream(ctx context.Context, req model.Request) iter.Seq2[model.
 	return func(yield func(model.Part, error) bool) {
 		refused := false
 		for p, err := range first {
-			if refused = encrypted && refusesEncryption(err); refused {
+			if refused = refusesEncryption(err); refused {
 				break
 			}
 			if !yield(p, err) {
