@@ -235,6 +235,9 @@ func (s *segment) fromSeq() int64 {
 
 // Load implements native.Transcript.
 func (s *segment) Load(ctx context.Context, _ string) ([]native.Item, error) {
+	if s.run.Head <= 1 && s.run.ConversationID == s.run.ID {
+		return nil, nil // the run began its conversation, and nothing has happened in it yet
+	}
 	var items []native.Item
 	for after := int64(0); ; {
 		rows, err := s.e.o.Store.Transcript(ctx, s.run.TenantID, s.run.ConversationID, after, 0)
