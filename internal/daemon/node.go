@@ -90,9 +90,13 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	}
 	n.http, err = server, errors.Join(herr, serr)
 	if err == nil {
+		err = n.export(ctx)
+	}
+	if err == nil {
 		n.engine, err = n.newEngine(m, h, tools)
 	}
 	if err != nil {
+		n.watching.flush(ctx, n.log)
 		return nil, errors.Join(err, n.store.Close())
 	}
 	runs.Engine, keys.Store = n.engine, n.store
@@ -219,6 +223,9 @@ func (n *Node) Close(ctx context.Context) error {
 		if started {
 			errs = append(errs, n.engine.Shutdown(ctx))
 		}
+		var flushed sync.WaitGroup
+		flushed.Go(func() { n.watching.flush(ctx, n.log) })
+		defer flushed.Wait()
 		errs = append(errs, n.http.Shutdown(ctx))
 		n.served.Wait()
 		closed := make(chan error, 1)
