@@ -67,7 +67,7 @@ func (s *Server) describe() (documents, error) {
 // requestTypes are closed: a member that they do not have is refused. All others may grow.
 var requestTypes = []string{
 	"RunRequest", "ContinueRequest", "SteerRequest", "AnswerRequest", "DecisionRequest", "ReasonRequest", "Empty", "PermissionConfig",
-	"ForkRequest", "CleanUpRequest",
+	"ForkRequest", "CleanUpRequest", "KeyRequest", "KeyRotation",
 }
 
 // mend says in the schemas what Go's types and tags cannot.

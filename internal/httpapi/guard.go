@@ -19,6 +19,7 @@ type answer struct {
 	http.ResponseWriter
 	status  int
 	pattern string // of the route
+	key     string // id of the caller's key
 }
 
 // Unwrap lets http.ResponseController reach the server's writer.
@@ -82,10 +83,11 @@ func (s *Server) admit(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.key = c.principal.KeyID
 	return s.route(a, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 }
 
-// finish answers a panic and writes the access log. Queries, headers and bodies stay out of logs.
+// finish answers a panic, counts the answer and writes the access log.
 func (s *Server) finish(a *answer, r *http.Request, begun time.Time, panicked any) {
 	defer func() { s.count(a, time.Since(begun)) }()
 	if panicked != nil {
@@ -106,13 +108,7 @@ func (s *Server) finish(a *answer, r *http.Request, begun time.Time, panicked an
 		}
 		panic(http.ErrAbortHandler) // an answer that is cut must not look complete
 	}
-	if s.log.Enabled(r.Context(), slog.LevelDebug) {
-		key := ""
-		if c := callOf(r.Context()); c != nil {
-			key = c.principal.KeyID
-		}
-		s.log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", a.status, "key", key, "took", time.Since(begun))
-	}
+	s.access(a, r, time.Since(begun))
 }
 
 // checkHost refuses names that are not ours: a page whose own name was pointed at this address must not reach it.
