@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"sandbox"},
 	{"model/scripted"},
 	{"model/wire/chat", "model/wire/gemini", "model/wire/anthropic", "model/wire/responses"},
-	{"model/wire/transport"},
+	{"model/wire/transport", "model/wire/history"},
 	{"model/tape"},
 	{"model/wire/sse", "model/modeltest"},
 	{"model"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 	"github.com/harness-go/harness/model/wire/sse"
 	"github.com/harness-go/harness/model/wire/transport"
 )
@@ -370,7 +371,7 @@ func (d *decoder) raw(b *block, more map[string]any) (*ai.RawItem, error) {
 			return nil, transport.Protocolf("a block cannot be kept: %v", err)
 		}
 		for name, v := range more {
-			m, err := marshal(v)
+			m, err := history.Marshal(v)
 			if err != nil {
 				return nil, transport.Protocolf("a block cannot be kept: %v", err)
 			}
@@ -402,7 +403,7 @@ func ordered(members map[string]json.RawMessage) json.RawMessage {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		key, _ := marshal(n) // a string always marshals
+		key, _ := history.Marshal(n) // a string always marshals
 		out.Write(key)
 		out.WriteByte(':')
 		out.Write(members[n])

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 	"github.com/harness-go/harness/model/wire/transport"
 )
 
@@ -99,7 +99,7 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 	if len(r.Messages) == 0 {
 		return nil, errors.New("the request holds no message")
 	}
-	body, err := marshal(r)
+	body, err := history.Marshal(r)
 	if err != nil || len(req.Tools) == 0 {
 		return body, err
 	}
@@ -161,16 +161,5 @@ func encodeTools(tools []model.Tool) ([]byte, error) {
 			list[i].Cache = mark
 		}
 	}
-	return marshal(list)
-}
-
-// marshal writes JSON without the escapes that are for HTML, which models would see as noise in code.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return history.Marshal(list)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 )
 
 const (
@@ -44,13 +45,13 @@ type sourceJSON struct {
 	Data      []byte `json:"data"`
 }
 
-// history is the conversation as it is sent. Turns of one role that follow each other are one.
-type history struct {
+// conversation is the history as it is sent. Turns of one role that follow each other are one.
+type conversation struct {
 	requested string
 	system    []*blockJSON
 	turns     []turnJSON
 	// answered are the results that stand behind the turn of their calls, by message and part.
-	answered map[[2]int]bool
+	answered map[history.Place]bool
 	ids      map[string]string // ids that the wire would refuse, and what stands for them
 	taken    map[string]bool
 }
@@ -60,7 +61,7 @@ type history struct {
 // its place. System messages at the beginning are instructions, later ones, for which the wire has no place, are said by
 // the user.
 func messages(req model.Request) ([]*blockJSON, []turnJSON, error) {
-	h := history{requested: req.Model, answered: map[[2]int]bool{}, ids: map[string]string{}, taken: map[string]bool{}}
+	h := conversation{requested: req.Model, answered: map[history.Place]bool{}, ids: map[string]string{}, taken: map[string]bool{}}
 	if req.System != "" {
 		h.system = append(h.system, text(req.System))
 	}
@@ -89,7 +90,7 @@ func messages(req model.Request) ([]*blockJSON, []turnJSON, error) {
 
 func text(s string) *blockJSON { return &blockJSON{Type: "text", Text: s} }
 
-func (h *history) add(role string, blocks ...any) {
+func (h *conversation) add(role string, blocks ...any) {
 	if len(blocks) == 0 {
 		return
 	}
@@ -100,7 +101,7 @@ func (h *history) add(role string, blocks ...any) {
 	h.turns = append(h.turns, turnJSON{role, blocks})
 }
 
-func (h *history) marks() {
+func (h *conversation) marks() {
 	if n := len(h.system); n > 0 {
 		h.system[n-1].Cache = mark
 	}
@@ -112,7 +113,7 @@ func (h *history) marks() {
 	}
 }
 
-func (h *history) systemMessage(m ai.Message) {
+func (h *conversation) systemMessage(m ai.Message) {
 	switch t := m.Text(); {
 	case strings.TrimSpace(t) == "":
 	case len(h.turns) == 0:
@@ -123,7 +124,7 @@ func (h *history) systemMessage(m ai.Message) {
 }
 
 // user writes what the user said. Texts of blanks alone are left out: the wire refuses them.
-func (h *history) user(at int, m ai.Message) {
+func (h *conversation) user(at int, m ai.Message) {
 	for n, p := range m.Content {
 		switch p := p.(type) {
 		case ai.TextPart:
@@ -135,7 +136,7 @@ func (h *history) user(at int, m ai.Message) {
 				h.add(roleUser, file(p))
 			}
 		case ai.ToolResultContent:
-			if !h.answered[[2]int{at, n}] {
+			if !h.answered[history.Place{Message: at, Part: n}] {
 				h.add(roleUser, text("[A result of the tool "+p.ToolName+" is left out: no open call asked for it.]"))
 			}
 		}
@@ -147,12 +148,12 @@ type sentCall struct{ key, id string }
 
 // assistant writes a turn of the model and the results of its calls. Blocks are replayed where this wire and model made
 // them and are dropped elsewhere.
-func (h *history) assistant(at int, messages []ai.Message) error {
+func (h *conversation) assistant(at int, messages []ai.Message) error {
 	var calls []sentCall
 	for _, p := range messages[at].Content {
 		switch p := p.(type) {
 		case ai.TextPart:
-			raw, err := h.replay(p.Raw)
+			raw, err := history.Replay(p.Raw, Wire, h.requested)
 			switch {
 			case err != nil:
 				return fmt.Errorf("raw form of a text: %w", err)
@@ -162,7 +163,7 @@ func (h *history) assistant(at int, messages []ai.Message) error {
 				h.add(roleAssistant, text(p.Text))
 			}
 		case ai.ReasoningPart:
-			raw, err := h.replay(p.Raw)
+			raw, err := history.Replay(p.Raw, Wire, h.requested)
 			if err != nil {
 				return fmt.Errorf("raw form of the reasoning: %w", err)
 			}
@@ -185,8 +186,8 @@ func (h *history) assistant(at int, messages []ai.Message) error {
 }
 
 // call writes one call, replayed where that is possible: its result must then have the id that the server gave it.
-func (h *history) call(p ai.ToolCallPart) (any, string, error) {
-	raw, err := h.replay(p.Raw)
+func (h *conversation) call(p ai.ToolCallPart) (any, string, error) {
+	raw, err := history.Replay(p.Raw, Wire, h.requested)
 	if err != nil {
 		return nil, "", err
 	}
@@ -199,11 +200,11 @@ func (h *history) call(p ai.ToolCallPart) (any, string, error) {
 		return raw, w.ID, nil
 	}
 	id := h.id(p.ToolCallID)
-	return &blockJSON{Type: "tool_use", ID: id, Name: p.ToolName, Input: object(p.Input)}, id, nil
+	return &blockJSON{Type: "tool_use", ID: id, Name: p.ToolName, Input: history.Object(p.Input)}, id, nil
 }
 
 // id is a call's id in the characters that the wire takes.
-func (h *history) id(given string) string {
+func (h *conversation) id(given string) string {
 	if id, ok := h.ids[given]; ok {
 		return id
 	}
@@ -223,32 +224,6 @@ func (h *history) id(given string) string {
 	}
 	h.ids[given], h.taken[id] = id, true
 	return id
-}
-
-// object is the arguments as the wire wants them. Text that is no JSON object is kept inside of one.
-func object(input string) json.RawMessage {
-	s := strings.TrimSpace(input)
-	switch {
-	case s == "":
-		return json.RawMessage("{}")
-	case s[0] == '{' && json.Valid([]byte(s)):
-		return json.RawMessage(s)
-	}
-	b, err := marshal(map[string]string{"arguments": input})
-	if err != nil {
-		return json.RawMessage("{}") // a string always marshals
-	}
-	return b
-}
-
-func (h *history) replay(raw *ai.RawItem) (json.RawMessage, error) {
-	if raw == nil || raw.Wire != Wire || raw.Model != h.requested {
-		return nil, nil
-	}
-	if s := strings.TrimSpace(string(raw.JSON)); !strings.HasPrefix(s, "{") || !json.Valid(raw.JSON) {
-		return nil, errors.New("it is not a JSON object")
-	}
-	return raw.JSON, nil
 }
 
 // file writes a file. One that the wire cannot carry is named in a text, so that the model knows of it.

@@ -5,49 +5,28 @@ import (
 	"strings"
 
 	"github.com/harness-go/harness/ai"
+	"github.com/harness-go/harness/model/wire/history"
 )
 
-// noResult answers a call of the history that has no result, which the service refuses.
-const noResult = "no result of this call was recorded; it may or may not have run"
-
 // results writes one result for each call, from those that follow the calls up to the model's next turn.
-func (h *history) results(calls []sentCall, at int, messages []ai.Message) error {
+func (h *conversation) results(calls []sentCall, at int, messages []ai.Message) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	found := find(at, messages)
+	found := history.Results(messages, at)
 	for _, c := range calls {
-		out := &blockJSON{Type: "tool_result", ToolUseID: c.id, IsError: true, Content: []*blockJSON{text(noResult)}}
+		out := &blockJSON{Type: "tool_result", ToolUseID: c.id, IsError: true, Content: []*blockJSON{text(history.NoResult)}}
 		if f, ok := found[c.key]; ok {
-			h.answered[f.at] = true
+			h.answered[f.Place] = true
 			var err error
-			if out.Content, err = content(f.result.Output); err != nil {
+			if out.Content, err = content(f.Result.Output); err != nil {
 				return fmt.Errorf("result of call %q: %w", c.key, err)
 			}
-			out.IsError = f.result.Output.IsError()
+			out.IsError = f.Result.Output.IsError()
 		}
 		h.add(roleUser, out)
 	}
 	return nil
-}
-
-type foundResult struct {
-	at     [2]int
-	result ai.ToolResultContent
-}
-
-func find(at int, messages []ai.Message) map[string]foundResult {
-	found := map[string]foundResult{}
-	for i := at + 1; i < len(messages) && messages[i].Role != ai.RoleAssistant; i++ {
-		for n, p := range messages[i].Content {
-			if r, ok := p.(ai.ToolResultContent); ok {
-				if _, twice := found[r.ToolCallID]; !twice {
-					found[r.ToolCallID] = foundResult{[2]int{i, n}, r}
-				}
-			}
-		}
-	}
-	return found
 }
 
 // content is an output as blocks. Empty texts are left out: a result may have no content.

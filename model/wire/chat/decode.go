@@ -10,6 +10,7 @@ import (
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 	"github.com/harness-go/harness/model/wire/sse"
 	"github.com/harness-go/harness/model/wire/transport"
 )
@@ -301,7 +302,7 @@ func (d *decoder) endReasoning() error {
 	if len(d.details) > 0 {
 		raw["reasoning_details"] = d.details
 	}
-	item, err := marshal(raw)
+	item, err := history.Marshal(raw)
 	if err != nil {
 		return transport.Protocolf("the reasoning cannot be kept: %v", err)
 	}
@@ -323,7 +324,7 @@ func (d *decoder) endCalls(cut bool) error {
 		}
 		p := ai.ToolCallPart{ToolCallID: c.id, ToolName: c.name, Input: input}
 		if c.extra != nil {
-			item, err := marshal(map[string]json.RawMessage{"extra_content": c.extra})
+			item, err := history.Marshal(map[string]json.RawMessage{"extra_content": c.extra})
 			if err != nil {
 				return transport.Protocolf("a tool call cannot be kept: %v", err)
 			}

@@ -1,11 +1,11 @@
 package chat
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 	"github.com/harness-go/harness/model/wire/transport"
 )
 
@@ -100,7 +100,7 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 		}
 		r.Messages = append(r.Messages, v)
 	}
-	body, err := marshal(r)
+	body, err := history.Marshal(r)
 	if err != nil || len(req.Tools) == 0 {
 		return body, err
 	}
@@ -119,16 +119,5 @@ func encodeTools(tools []model.Tool) ([]byte, error) {
 		}
 		list[i] = toolJSON{Type: "function", Function: functionJSON{Name: t.Name, Description: t.Description, Parameters: schema}}
 	}
-	return marshal(list)
-}
-
-// marshal writes JSON without the escapes that are for HTML, which models would see as noise in code.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return history.Marshal(list)
 }

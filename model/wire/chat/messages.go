@@ -10,6 +10,7 @@ import (
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 )
 
 // messageJSON is one message. Content is a string, a list of contentJSON or nil (null).
@@ -28,7 +29,7 @@ func (m messageJSON) value() (any, error) {
 	if m.extra == nil {
 		return m, nil
 	}
-	b, err := marshal(m)
+	b, err := history.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func (m messageJSON) value() (any, error) {
 // withMembers adds members to a JSON object, in the order of their names.
 func withMembers(object []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	for _, k := range slices.Sorted(maps.Keys(extra)) {
-		name, err := marshal(k)
+		name, err := history.Marshal(k)
 		if err != nil {
 			return nil, err
 		}
@@ -82,9 +83,6 @@ type callFunctionJSON struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
-
-// noResult answers a call of the history that has no result, which servers refuse.
-const noResult = "error: no result of this call was recorded; it may or may not have run"
 
 // messages writes the history. Whatever order the results have, they stand directly behind the turn that asked for
 // them, one for each call and in the calls' order; a result that no call asked for is left out.
@@ -235,7 +233,7 @@ func callOf(p ai.ToolCallPart, requested string) (json.RawMessage, error) {
 	if strings.TrimSpace(args) == "" {
 		args = "{}"
 	}
-	b, err := marshal(callJSON{ID: p.ToolCallID, Type: "function", Function: callFunctionJSON{Name: p.ToolName, Arguments: args}})
+	b, err := history.Marshal(callJSON{ID: p.ToolCallID, Type: "function", Function: callFunctionJSON{Name: p.ToolName, Arguments: args}})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/harness-go/harness/ai"
+	"github.com/harness-go/harness/model/wire/history"
 )
 
 // resultsOf writes one tool message for each call, from the results that follow the calls up to the model's next
@@ -30,7 +31,7 @@ func resultsOf(calls []ai.ToolCallPart, later []ai.Message) ([]messageJSON, erro
 	var out []messageJSON
 	var files []contentJSON
 	for _, c := range calls {
-		text := noResult
+		text := history.Failed(history.NoResult)
 		if r, ok := found[c.ToolCallID]; ok {
 			var attached []contentJSON
 			var err error
@@ -53,6 +54,9 @@ func resultsOf(calls []ai.ToolCallPart, later []ai.Message) ([]messageJSON, erro
 // output gives the text of a result and the files that go beside it. Files that the wire cannot carry are named in
 // the text, so that the model knows of them.
 func output(o ai.ToolResultOutput) (string, []contentJSON, error) {
+	if o.IsError() {
+		return history.Failed(o.Text()), nil, nil
+	}
 	if o.Type != ai.OutputContent {
 		return o.Text(), nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 )
 
 const (
@@ -44,20 +45,20 @@ type callJSON struct {
 // come from elsewhere; models that check signatures refuse a call without one.
 const noSignature = "skip_thought_signature_validator"
 
-// history is the conversation as it is sent. Turns of one role that follow each other are one.
-type history struct {
+// conversation is the history as it is sent. Turns of one role that follow each other are one.
+type conversation struct {
 	requested string
 	system    []any
 	turns     []contentJSON
 	// answered are the results that stand behind the turn of their calls, by message and part.
-	answered map[[2]int]bool
+	answered map[history.Place]bool
 }
 
 // contents writes the conversation. Whatever order the results have, they stand directly behind the turn that asked
 // for them, one for each call and in the calls' order; a result that no call asked for leaves a note in its place.
 // System messages at the beginning are instructions, later ones, for which the wire has no place, are said by the user.
 func contents(req model.Request) (*contentJSON, []contentJSON, error) {
-	h := history{requested: req.Model, answered: map[[2]int]bool{}}
+	h := conversation{requested: req.Model, answered: map[history.Place]bool{}}
 	if req.System != "" {
 		h.system = append(h.system, text(req.System))
 	}
@@ -85,7 +86,7 @@ func contents(req model.Request) (*contentJSON, []contentJSON, error) {
 
 func text(s string) partJSON { return partJSON{Text: &s} }
 
-func (h *history) add(role string, parts ...any) {
+func (h *conversation) add(role string, parts ...any) {
 	if len(parts) == 0 {
 		return
 	}
@@ -96,7 +97,7 @@ func (h *history) add(role string, parts ...any) {
 	h.turns = append(h.turns, contentJSON{Role: role, Parts: parts})
 }
 
-func (h *history) systemMessage(m ai.Message) {
+func (h *conversation) systemMessage(m ai.Message) {
 	switch t := m.Text(); {
 	case t == "":
 	case len(h.turns) == 0:
@@ -106,7 +107,7 @@ func (h *history) systemMessage(m ai.Message) {
 	}
 }
 
-func (h *history) user(at int, m ai.Message) error {
+func (h *conversation) user(at int, m ai.Message) error {
 	for n, p := range m.Content {
 		switch p := p.(type) {
 		case ai.TextPart:
@@ -123,7 +124,7 @@ func (h *history) user(at int, m ai.Message) error {
 			}
 			h.add(roleUser, f)
 		case ai.ToolResultContent:
-			if !h.answered[[2]int{at, n}] {
+			if !h.answered[history.Place{Message: at, Part: n}] {
 				h.add(roleUser, text("[A result of the tool "+p.ToolName+" is left out: no open call asked for it.]"))
 			}
 		}
@@ -136,13 +137,13 @@ type sentCall struct{ key, id, name string }
 
 // assistant writes a turn of the model and the results of its calls. Parts are replayed where this wire and model made
 // them and are dropped elsewhere.
-func (h *history) assistant(at int, messages []ai.Message) error {
+func (h *conversation) assistant(at int, messages []ai.Message) error {
 	var calls []sentCall
 	signed := false
 	for _, p := range messages[at].Content {
 		switch p := p.(type) {
 		case ai.TextPart:
-			raw, err := h.replay(p.Raw)
+			raw, err := history.Replay(p.Raw, Wire, h.requested)
 			switch {
 			case err != nil:
 				return fmt.Errorf("raw form of a text: %w", err)
@@ -152,7 +153,7 @@ func (h *history) assistant(at int, messages []ai.Message) error {
 				h.add(roleModel, text(p.Text))
 			}
 		case ai.ReasoningPart:
-			raw, err := h.replay(p.Raw)
+			raw, err := history.Replay(p.Raw, Wire, h.requested)
 			if err != nil {
 				return fmt.Errorf("raw form of the reasoning: %w", err)
 			}
@@ -176,9 +177,9 @@ func (h *history) assistant(at int, messages []ai.Message) error {
 }
 
 // call writes one call. A replayed one has the id that the server gave it, or none; its result must say the same.
-func (h *history) call(p ai.ToolCallPart, first bool) (any, sentCall, error) {
+func (h *conversation) call(p ai.ToolCallPart, first bool) (any, sentCall, error) {
 	sent := sentCall{key: p.ToolCallID, id: p.ToolCallID, name: p.ToolName}
-	raw, err := h.replay(p.Raw)
+	raw, err := history.Replay(p.Raw, Wire, h.requested)
 	if err != nil {
 		return nil, sent, err
 	}
@@ -192,37 +193,11 @@ func (h *history) call(p ai.ToolCallPart, first bool) (any, sentCall, error) {
 		sent.id, sent.name = string(w.FunctionCall.ID), string(w.FunctionCall.Name)
 		return raw, sent, nil
 	}
-	out := partJSON{FunctionCall: &callJSON{ID: p.ToolCallID, Name: p.ToolName, Args: object(p.Input)}}
+	out := partJSON{FunctionCall: &callJSON{ID: p.ToolCallID, Name: p.ToolName, Args: history.Object(p.Input)}}
 	if first {
 		out.ThoughtSignature = noSignature
 	}
 	return out, sent, nil
-}
-
-// object is the arguments as the wire wants them. Text that is no JSON object is kept inside of one.
-func object(input string) json.RawMessage {
-	s := strings.TrimSpace(input)
-	switch {
-	case s == "":
-		return json.RawMessage("{}")
-	case s[0] == '{' && json.Valid([]byte(s)):
-		return json.RawMessage(s)
-	}
-	b, err := marshal(map[string]string{"arguments": input})
-	if err != nil {
-		return json.RawMessage("{}") // a string always marshals
-	}
-	return b
-}
-
-func (h *history) replay(raw *ai.RawItem) (json.RawMessage, error) {
-	if raw == nil || raw.Wire != Wire || raw.Model != h.requested {
-		return nil, nil
-	}
-	if s := strings.TrimSpace(string(raw.JSON)); !strings.HasPrefix(s, "{") || !json.Valid(raw.JSON) {
-		return nil, errors.New("it is not a JSON object")
-	}
-	return raw.JSON, nil
 }
 
 // file writes a file of a user, or of a result that cannot hold it.

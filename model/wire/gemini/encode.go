@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 	"github.com/harness-go/harness/model/wire/transport"
 )
 
@@ -72,7 +72,7 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 	if len(r.Contents) == 0 {
 		return nil, errors.New("the request holds no message")
 	}
-	body, err := marshal(r)
+	body, err := history.Marshal(r)
 	if err != nil || len(req.Tools) == 0 {
 		return body, err
 	}
@@ -127,7 +127,7 @@ func encodeTools(tools []model.Tool) ([]byte, error) {
 		}
 		list[i] = functionJSON{Name: t.Name, Description: t.Description, Schema: t.Schema}
 	}
-	return marshal([]toolsJSON{{FunctionDeclarations: list}})
+	return history.Marshal([]toolsJSON{{FunctionDeclarations: list}})
 }
 
 func toolConfig(req model.Request) (*toolConfigJSON, error) {
@@ -144,15 +144,4 @@ func toolConfig(req model.Request) (*toolConfigJSON, error) {
 		return nil, fmt.Errorf("tool choice %q: use none, required or leave it empty", req.ToolChoice)
 	}
 	return &c, nil
-}
-
-// marshal writes JSON without the escapes that are for HTML, which models would see as noise in code.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

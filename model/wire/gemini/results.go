@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/harness-go/harness/ai"
+	"github.com/harness-go/harness/model/wire/history"
 )
 
 type responseJSON struct {
@@ -26,22 +27,19 @@ type responsePart struct {
 	InlineData blobJSON `json:"inlineData"`
 }
 
-// noResult answers a call of the history that has no result, which servers refuse.
-const noResult = "no result of this call was recorded; it may or may not have run"
-
 // results writes one response for each call, from the results that follow the calls up to the model's next turn. All
 // of them stand in one turn, and files that a response cannot hold stand behind the last.
-func (h *history) results(calls []sentCall, at int, messages []ai.Message) error {
+func (h *conversation) results(calls []sentCall, at int, messages []ai.Message) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	found := h.find(at, messages)
+	found := history.Results(messages, at)
 	var files []any
 	for _, c := range calls {
-		out := responseJSON{ID: c.id, Name: c.name, Response: answerJSON{Error: noResult}}
+		out := responseJSON{ID: c.id, Name: c.name, Response: answerJSON{Error: history.NoResult}}
 		if f, ok := found[c.key]; ok {
-			h.answered[f.at] = true
-			attached, err := out.fill(f.result.Output)
+			h.answered[f.Place] = true
+			attached, err := out.fill(f.Result.Output)
 			if err != nil {
 				return fmt.Errorf("result of call %q: %w", c.key, err)
 			}
@@ -54,25 +52,6 @@ func (h *history) results(calls []sentCall, at int, messages []ai.Message) error
 	}
 	h.add(roleUser, files...)
 	return nil
-}
-
-type foundResult struct {
-	at     [2]int
-	result ai.ToolResultContent
-}
-
-func (h *history) find(at int, messages []ai.Message) map[string]foundResult {
-	found := map[string]foundResult{}
-	for i := at + 1; i < len(messages) && messages[i].Role != ai.RoleAssistant; i++ {
-		for n, p := range messages[i].Content {
-			if r, ok := p.(ai.ToolResultContent); ok {
-				if _, twice := found[r.ToolCallID]; !twice {
-					found[r.ToolCallID] = foundResult{[2]int{i, n}, r}
-				}
-			}
-		}
-	}
-	return found
 }
 
 // fill puts an output into the response and returns the files that go beside it.

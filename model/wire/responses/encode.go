@@ -1,13 +1,13 @@
 package responses
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 	"github.com/harness-go/harness/model/wire/transport"
 )
 
@@ -105,7 +105,7 @@ func (c *Client) encode(req model.Request, encrypted bool) ([]byte, error) {
 	if len(r.Input) == 0 {
 		return nil, errors.New("the request holds no message")
 	}
-	body, err := marshal(r)
+	body, err := history.Marshal(r)
 	if err != nil || len(req.Tools) == 0 {
 		return body, err
 	}
@@ -141,16 +141,5 @@ func encodeTools(tools []model.Tool) ([]byte, error) {
 		}
 		list[i] = toolJSON{Type: "function", Name: t.Name, Description: t.Description, Parameters: schema}
 	}
-	return marshal(list)
-}
-
-// marshal writes JSON without the escapes that are for HTML, which models would see as noise in code.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return history.Marshal(list)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
+	"github.com/harness-go/harness/model/wire/history"
 )
 
 // itemJSON is one item of the input: a message, a call or the output of one. Items that are replayed are
@@ -38,18 +39,18 @@ const (
 	outputText = "output_text"
 )
 
-// history is the conversation as it is sent.
-type history struct {
+// conversation is the history as it is sent.
+type conversation struct {
 	requested string
 	items     []any
 	// answered are the results that stand behind their calls, by message and part.
-	answered map[[2]int]bool
+	answered map[history.Place]bool
 }
 
 // input writes the conversation. Whatever order the results have, they stand directly behind the items of the answer
 // that asked for them, one for each call; a result that no call asked for leaves a note in its place.
 func input(req model.Request) ([]any, error) {
-	h := history{requested: req.Model, answered: map[[2]int]bool{}}
+	h := conversation{requested: req.Model, answered: map[history.Place]bool{}}
 	for i, m := range req.Messages {
 		var err error
 		switch m.Role {
@@ -76,13 +77,13 @@ func content(kind, s string) []contentJSON {
 	return []contentJSON{{Type: kind, Text: s}}
 }
 
-func (h *history) message(role string, parts []contentJSON) {
+func (h *conversation) message(role string, parts []contentJSON) {
 	if len(parts) > 0 {
 		h.items = append(h.items, itemJSON{Role: role, Content: parts})
 	}
 }
 
-func (h *history) user(at int, m ai.Message) {
+func (h *conversation) user(at int, m ai.Message) {
 	var parts []contentJSON
 	for n, p := range m.Content {
 		switch p := p.(type) {
@@ -95,8 +96,8 @@ func (h *history) user(at int, m ai.Message) {
 				parts = append(parts, file(p))
 			}
 		case ai.ToolResultContent:
-			if !h.answered[[2]int{at, n}] {
-				parts = append(parts, contentJSON{Type: inputText, Text: "[A result of the tool " + p.ToolName + " is left out: no open call asked for it.]"})
+			if !h.answered[history.Place{Message: at, Part: n}] {
+				parts = append(parts, contentJSON{Type: inputText, Text: history.Stray(p)})
 			}
 		}
 	}
@@ -109,13 +110,13 @@ type sentCall struct{ key, id string }
 // assistant writes an answer of the model and the results of its calls. Items are replayed where this wire and model
 // made them; elsewhere their texts and calls are written anew. Reasoning behind which nothing of its answer is left (it
 // was cut there) is not sent: the service refuses reasoning without the item that it led to.
-func (h *history) assistant(at int, messages []ai.Message) error {
+func (h *conversation) assistant(at int, messages []ai.Message) error {
 	var calls []sentCall
 	whole := len(h.items) // without reasoning at the end
 	for _, p := range messages[at].Content {
 		switch p := p.(type) {
 		case ai.TextPart:
-			raw, err := h.replay(p.Raw)
+			raw, err := history.Replay(p.Raw, Wire, h.requested)
 			switch {
 			case err != nil:
 				return fmt.Errorf("raw form of a text: %w", err)
@@ -125,7 +126,7 @@ func (h *history) assistant(at int, messages []ai.Message) error {
 				h.message("assistant", content(outputText, p.Text))
 			}
 		case ai.ReasoningPart:
-			raw, err := h.replay(p.Raw)
+			raw, err := history.Replay(p.Raw, Wire, h.requested)
 			if err != nil {
 				return fmt.Errorf("raw form of the reasoning: %w", err)
 			}
@@ -151,8 +152,8 @@ func (h *history) assistant(at int, messages []ai.Message) error {
 }
 
 // call writes one call, replayed where that is possible: its output must then name the id that the server gave it.
-func (h *history) call(p ai.ToolCallPart) (any, string, error) {
-	raw, err := h.replay(p.Raw)
+func (h *conversation) call(p ai.ToolCallPart) (any, string, error) {
+	raw, err := history.Replay(p.Raw, Wire, h.requested)
 	if err != nil {
 		return nil, "", err
 	}
@@ -182,44 +183,18 @@ func shortened(s string) string {
 	return s[:maxName-25] + "_" + hex.EncodeToString(sum[:12])
 }
 
-func (h *history) replay(raw *ai.RawItem) (json.RawMessage, error) {
-	if raw == nil || raw.Wire != Wire || raw.Model != h.requested {
-		return nil, nil
-	}
-	if s := strings.TrimSpace(string(raw.JSON)); !strings.HasPrefix(s, "{") || !json.Valid(raw.JSON) {
-		return nil, errors.New("it is not a JSON object")
-	}
-	return raw.JSON, nil
-}
-
-// noResult answers a call of the history that has no result, which the service refuses.
-const noResult = "error: no result of this call was recorded; it may or may not have run"
-
 // results writes one output for each call, from the results that follow the calls up to the model's next answer.
-func (h *history) results(calls []sentCall, at int, messages []ai.Message) error {
+func (h *conversation) results(calls []sentCall, at int, messages []ai.Message) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	type foundResult struct {
-		at     [2]int
-		result ai.ToolResultContent
-	}
-	found := map[string]foundResult{}
-	for i := at + 1; i < len(messages) && messages[i].Role != ai.RoleAssistant; i++ {
-		for n, p := range messages[i].Content {
-			if r, ok := p.(ai.ToolResultContent); ok {
-				if _, twice := found[r.ToolCallID]; !twice {
-					found[r.ToolCallID] = foundResult{[2]int{i, n}, r}
-				}
-			}
-		}
-	}
+	found := history.Results(messages, at)
 	for _, c := range calls {
-		item := itemJSON{Type: "function_call_output", CallID: c.id, Output: noResult}
+		item := itemJSON{Type: "function_call_output", CallID: c.id, Output: history.Failed(history.NoResult)}
 		if f, ok := found[c.key]; ok {
-			h.answered[f.at] = true
+			h.answered[f.Place] = true
 			var err error
-			if item.Output, err = output(f.result.Output); err != nil {
+			if item.Output, err = output(f.Result.Output); err != nil {
 				return fmt.Errorf("result of call %q: %w", c.key, err)
 			}
 		}
@@ -232,7 +207,7 @@ func (h *history) results(calls []sentCall, at int, messages []ai.Message) error
 // it.
 func output(o ai.ToolResultOutput) (any, error) {
 	if o.IsError() {
-		return failed(o.Text()), nil
+		return history.Failed(o.Text()), nil
 	}
 	if o.Type != ai.OutputContent {
 		return o.Text(), nil
@@ -258,15 +233,6 @@ func output(o ai.ToolResultOutput) (any, error) {
 		return texts.String(), nil
 	}
 	return list, nil
-}
-
-// failed is the text of a failure, marked as one unless it says so itself.
-func failed(s string) string {
-	const mark = "error"
-	if len(s) >= len(mark) && strings.EqualFold(s[:len(mark)], mark) {
-		return s
-	}
-	return mark + ": " + s
 }
 
 // file writes a file. One that the wire cannot carry is named in a text, so that the model knows of it.
