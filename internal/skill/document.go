@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -73,14 +74,14 @@ func parse(data []byte) (document, error) {
 	if d.unavailable, err = values.unbuilt(); err != nil {
 		return document{}, fmt.Errorf("front matter: %w", err)
 	}
-	if d.unavailable == "" && runsCommands.MatchString(d.body) {
+	if d.unavailable == "" && runsCommands().MatchString(d.body) {
 		d.unavailable = "it has commands that run while it is loaded (!`…`), and such skills are not run"
 	}
 	return d, nil
 }
 
 // runsCommands finds a command that is to be replaced by its output: !`cmd`, or a block that begins with ```!.
-var runsCommands = regexp.MustCompile("!`|(?m)^[ \t]*```+[ \t]*!")
+var runsCommands = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("!`|(?m)^[ \t]*```+[ \t]*!") })
 
 // cut divides the front matter from the body.
 func cut(text string) (front, body string, err error) {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // digest names what makes requests equal.
@@ -27,7 +28,7 @@ func digest(path string, body []byte) string {
 var ignored = []string{"prompt_cache_key", "metadata", "user", "safety_identifier", "include"}
 
 // madeID is a call's id that a client made because the server gave none: a random one.
-var madeID = regexp.MustCompile(`"call_[A-Z2-7]{26}"`)
+var madeID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"call_[A-Z2-7]{26}"`) })
 
 // canonical is a body without what does not count. What is not JSON counts as it is.
 func canonical(body []byte) []byte {
@@ -42,7 +43,7 @@ func canonical(body []byte) []byte {
 		return body
 	}
 	made := map[string]string{}
-	return madeID.ReplaceAllFunc(b.Bytes(), func(id []byte) []byte {
+	return madeID().ReplaceAllFunc(b.Bytes(), func(id []byte) []byte {
 		s := string(id)
 		if made[s] == "" {
 			made[s] = fmt.Sprintf(`"call_#%d"`, len(made)+1)

@@ -128,7 +128,7 @@ func (t *Tape) load(name string) (*exchange, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recording %s: %w", name, err)
 	}
-	if m := fileName.FindStringSubmatch(name); m == nil || m[2] != x.digest() {
+	if m := fileName().FindStringSubmatch(name); m == nil || m[2] != x.digest() {
 		return nil, fmt.Errorf("recording %s: its request was changed; name it %s", name, x.digest())
 	}
 	return x, nil

@@ -111,7 +111,7 @@ func (t *Tape) fail(err error) {
 	}
 }
 
-var fileName = regexp.MustCompile(`^([0-9]{6,9})-([0-9a-f]{32})\.json$`)
+var fileName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{6,9})-([0-9a-f]{32})\.json$`) })
 
 // index reads the names of the recordings. Their contents are read when they are needed.
 func (t *Tape) index() error {
@@ -125,7 +125,7 @@ func (t *Tape) index() error {
 	}
 	var files []file
 	for _, e := range entries {
-		m := fileName.FindStringSubmatch(e.Name())
+		m := fileName().FindStringSubmatch(e.Name())
 		if m == nil || !e.Type().IsRegular() {
 			continue
 		}

@@ -3,6 +3,7 @@ package patch
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const (
@@ -12,7 +13,7 @@ const (
 )
 
 // numbered is a hunk header of a unified diff. In an envelope its numbers mean nothing.
-var numbered = regexp.MustCompile(`^-\d+(,\d+)? \+\d+(,\d+)?( @@.*)?$`)
+var numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-\d+(,\d+)? \+\d+(,\d+)?( @@.*)?$`) })
 
 // parseEnvelope reads what stands after "*** Begin Patch".
 func parseEnvelope(lines []string, at int) ([]File, error) {
@@ -152,7 +153,7 @@ func (p *envelope) hunks(f *File) error {
 				h = &Hunk{Line: p.at + 1}
 			}
 			closed = false
-			if anchor := strings.TrimSpace(strings.TrimPrefix(l, "@@")); anchor != "" && !numbered.MatchString(anchor) {
+			if anchor := strings.TrimSpace(strings.TrimPrefix(l, "@@")); anchor != "" && !numbered().MatchString(anchor) {
 				h.Anchors = append(h.Anchors, strings.TrimSpace(strings.TrimSuffix(anchor, "@@")))
 			}
 		case l == "" && h == nil:

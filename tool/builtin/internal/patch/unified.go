@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
 )
@@ -170,7 +171,7 @@ func name(token string) (string, error) {
 	return token, nil
 }
 
-var hunkHeader = regexp.MustCompile(`^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
+var hunkHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@`) })
 
 // readHunk collects the body of the hunk whose header is line at, and returns where it ends. The counts of the header
 // help only where a line could be both a part of the hunk and the next header.
@@ -234,7 +235,7 @@ func readHunk(lines []string, at int) (h rawHunk, next int, err error) {
 }
 
 func counts(header string) (before, after int, ok bool) {
-	m := hunkHeader.FindStringSubmatch(header)
+	m := hunkHeader().FindStringSubmatch(header)
 	if m == nil {
 		return 0, 0, false
 	}
@@ -283,7 +284,7 @@ func (s *section) strict() string {
 		b.WriteString(s.git + "\n")
 	}
 	for _, l := range s.extended {
-		if !strings.Contains(l, "index ") || indexWithMode.MatchString(l) {
+		if !strings.Contains(l, "index ") || indexWithMode().MatchString(l) {
 			b.WriteString(l + "\n")
 		}
 	}
@@ -309,7 +310,7 @@ func (s *section) strict() string {
 }
 
 // indexWithMode is the only line with hashes or similarities that says something to us.
-var indexWithMode = regexp.MustCompile(`^index [0-9a-f]+\.\.[0-9a-f]+ [0-7]{6}$`)
+var indexWithMode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^index [0-9a-f]+\.\.[0-9a-f]+ [0-7]{6}$`) })
 
 // file reads the section.
 func (s *section) file() (File, error) {
