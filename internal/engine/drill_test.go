@@ -27,7 +27,33 @@ import (
 const (
 	drillDir   = "HARNESS_DRILL_DIR"
 	drillFault = "HARNESS_DRILL_FAULT"
+	drillWhat  = "HARNESS_DRILL_WHAT"
 )
+
+// drill is what a drilled run does, and how many events of each kind it leaves however often it was killed.
+type drill struct {
+	script string
+	counts map[event.Type]int
+}
+
+var drills = map[string]drill{
+	"work": {drillScript, map[event.Type]int{
+		event.ToolApprovalRequired: 2, event.ToolApprovalGranted: 2, event.RunWaitingForUser: 1, event.RunResumed: 1,
+		event.RunStarted: 1, event.RunQueued: 1, event.RunStepCompleted: 5,
+	}},
+	"compaction": {compactScript, map[event.Type]int{
+		event.ToolApprovalRequired: 1, event.ToolApprovalGranted: 1, event.RunStarted: 1, event.RunQueued: 1,
+		event.RunStepCompleted: 6, event.CompactHistoryCompleted: 1,
+	}},
+}
+
+const compactScript = `[
+	{"tool":"read","in":{"path":"a.txt"}},
+	{"tool":"glob","in":{"pattern":"*.txt"}},
+	{"tool":"bash","in":{"command":"echo line >> log"}},
+	{"tool":"compact_history","in":{"mode":"summarize","keep_last":2}},
+	{"tool":"read","in":{"path":"b.txt"}},
+	{"text":"All done."}]`
 
 const drillScript = `[
 	{"text":"I look first. ","tools":[{"tool":"read","in":{"path":"a.txt"}},{"tool":"read","in":{"path":"b.txt"}},{"tool":"glob","in":{"pattern":"*.txt"}}]},
@@ -38,13 +64,13 @@ const drillScript = `[
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(drillDir); dir != "" {
-		os.Exit(drillChild(dir, os.Getenv(drillFault)))
+		os.Exit(drillChild(dir, os.Getenv(drillWhat), os.Getenv(drillFault)))
 	}
 	os.Exit(m.Run())
 }
 
 // drillChild runs the drill's run to its end, answering what it asks, or dies on the way.
-func drillChild(dir, at string) int {
+func drillChild(dir, what, at string) int {
 	n, _ := strconv.ParseInt(at, 10, 64)
 	var hits atomic.Int64
 	fault := func(string) {
@@ -57,7 +83,7 @@ func drillChild(dir, at string) int {
 	r := &rig{t: t, dir: filepath.Join(dir, "state"), workspace: filepath.Join(dir, "ws"), me: engine.Local(), change: func(o *engine.Options) { o.Fault = fault }}
 	r.storeFault = func(string, []string) { fault("") }
 	r.open()
-	run, _, err := r.engine.Submit(context.Background(), r.me, engine.RunRequest{Prompt: "go @@" + drillScript + "@@", Permissions: &tool.PermissionConfig{Approval: tool.ApprovalPolicyDestructive}}, "drill")
+	run, _, err := r.engine.Submit(context.Background(), r.me, engine.RunRequest{Prompt: "go @@" + drills[what].script + "@@", Permissions: &tool.PermissionConfig{Approval: tool.ApprovalPolicyDestructive}}, "drill")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "submit:", err)
 		return 1
@@ -106,10 +132,10 @@ func (*childTB) Fatalf(format string, args ...any) {
 	os.Exit(1)
 }
 
-func runChild(t *testing.T, dir string, fault int) (killed bool) {
+func runChild(t *testing.T, dir, what string, fault int) (killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), drillDir+"="+dir, drillFault+"="+strconv.Itoa(fault))
+	cmd.Env = append(os.Environ(), drillDir+"="+dir, drillWhat+"="+what, drillFault+"="+strconv.Itoa(fault))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -123,7 +149,13 @@ func runChild(t *testing.T, dir string, fault int) (killed bool) {
 	return false
 }
 
-func TestARunSurvivesAKillAtEveryFaultPoint(t *testing.T) {
+func TestARunSurvivesAKillAtEveryFaultPoint(t *testing.T) { killEverywhere(t, "work", 40) }
+
+// A compaction whose process dies is made once, with one summary, and the run goes on from it.
+func TestACompactionSurvivesAKillAtEveryFaultPoint(t *testing.T) { killEverywhere(t, "compaction", 30) }
+
+func killEverywhere(t *testing.T, what string, atLeast int) {
+	t.Helper()
 	step := 1
 	if testing.Short() {
 		step = 7
@@ -140,26 +172,26 @@ func TestARunSurvivesAKillAtEveryFaultPoint(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		killed := runChild(t, dir, n)
+		killed := runChild(t, dir, what, n)
 		if killed {
 			points++
-			if runChild(t, dir, 0) {
+			if runChild(t, dir, what, 0) {
 				t.Fatalf("fault %d: the second child was killed", n)
 			}
 		}
-		interrupted += checkDrill(t, dir, n)
+		interrupted += checkDrill(t, dir, what, n)
 		if t.Failed() || !killed {
 			break
 		}
 	}
 	t.Logf("%d fault points, %d interrupted calls", points, interrupted)
-	if points < 40/step {
+	if points < atLeast/step {
 		t.Errorf("only %d fault points were reached", points)
 	}
 }
 
 // checkDrill looks at what a drilled run left, and returns how many calls were interrupted.
-func checkDrill(t *testing.T, dir string, n int) int {
+func checkDrill(t *testing.T, dir, what string, n int) int {
 	t.Helper()
 	st, err := sqlite.Open(context.Background(), sqlite.Options{Dir: filepath.Join(dir, "state")})
 	if err != nil {
@@ -212,7 +244,7 @@ func checkDrill(t *testing.T, dir string, n int) int {
 	if cut > 1 {
 		t.Errorf("fault %d: %d calls interrupted", n, cut)
 	}
-	for typ, want := range map[event.Type]int{event.ToolApprovalRequired: 2, event.ToolApprovalGranted: 2, event.RunWaitingForUser: 1, event.RunResumed: 1, event.RunStarted: 1, event.RunQueued: 1, event.RunStepCompleted: 5} {
+	for typ, want := range drills[what].counts {
 		if got := count(all, typ); got != want {
 			t.Errorf("fault %d: %d × %s, want %d\n%s", n, got, typ, want, dump(all))
 		}
