@@ -68,13 +68,13 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	// The parts that cost time are made side by side. The API gets the store and the engine through late, which are
 	// set before it serves anything.
 	runs, keys := &lateRuns{}, &lateKeys{}
-	n.watch(keys)
 	opened := make(chan error, 1)
 	go func() {
 		var err error
 		n.store, err = sqlite.Open(ctx, n.storeOptions())
 		opened <- err
 	}()
+	n.watch(keys)
 	h, tools, herr := newNative(m, n.log)
 	api := httpapi.Options{
 		Runs: runs, AuthDisabled: o.Config.AuthDisabled, Hosts: o.Config.AllowedHosts, Version: o.Version, Logger: n.log,

@@ -76,9 +76,11 @@ func (w *watching) flush(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// storeOptions are the store's, with what looks on.
+// storeOptions are the store's, with what looks on. The metrics are made while it opens: it commits nothing before.
 func (n *Node) storeOptions() sqlite.Options {
-	return sqlite.Options{Dir: n.o.Config.StateDir, FaultPoint: n.o.StoreFault, Committed: n.watching.metrics.Committed}
+	return sqlite.Options{
+		Dir: n.o.Config.StateDir, FaultPoint: n.o.StoreFault, Committed: func(c sqlite.Commit) { n.watching.metrics.Committed(c) },
+	}
 }
 
 // serveMetrics puts what looks on into the API.
