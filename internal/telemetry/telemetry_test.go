@@ -330,7 +330,7 @@ func TestTheStandardVariablesNameTheService(t *testing.T) {
 	r.segment(aRun, engine.Plan{}).Ended(began, store.StatusCompleted)
 	got := map[string]string{}
 	for _, kv := range r.spans()["invoke_agent native"].Resource().Attributes() {
-		got[string(kv.Key)] = kv.Value.Emit()
+		got[string(kv.Key)] = kv.Value.String()
 	}
 	if got["service.name"] != "mine" || got["team"] != "a" || got["service.version"] != "v1" || got["service.instance.id"] == "" {
 		t.Errorf("resource %v", got)

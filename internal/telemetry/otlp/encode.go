@@ -102,7 +102,7 @@ func value(b []byte, v attribute.Value) []byte {
 	case attribute.STRING:
 		return set(b, v.AsString())
 	}
-	return set(b, v.Emit())
+	return set(b, v.String())
 }
 
 // set is a text of an AnyValue, where the empty one counts too.
