@@ -17,7 +17,7 @@ import (
 
 type runFlags struct {
 	workspace, model, provider, approval, sandbox, network, conversation, system, effort string
-	allowTools, denyTools, hosts, attach                                                 []string
+	allowTools, denyTools, hosts, attach, fallbacks                                      []string
 	maxSteps                                                                             int
 	maxCost                                                                              float64
 	maxTokens                                                                            int64
@@ -54,6 +54,7 @@ standard input.
 	fs.StringVarP(&f.workspace, "workspace", "C", "", "folder that the agent works in (default: the current one)")
 	fs.StringVar(&f.model, "model", "", "model (default: the configured one)")
 	fs.StringVar(&f.provider, "provider", "", "model provider; fake plays scripts and needs no key")
+	fs.StringArrayVar(&f.fallbacks, "fallback", nil, "provider that takes over after a failed call, or provider/model; can be repeated")
 	fs.StringVar(&f.approval, "approval", "", "calls that wait for a person: none, destructive or all")
 	fs.StringVar(&f.sandbox, "sandbox", "", "where processes live: unrestricted, local or workspace")
 	fs.StringVar(&f.network, "network", "", "what the run reaches: allow, hosts or deny")
@@ -137,7 +138,8 @@ func (a *app) request(f runFlags, prompt string) (engine.RunRequest, string, err
 	req := engine.RunRequest{
 		Prompt: prompt, Workspace: dir, Model: f.model, ProviderName: f.provider, ConversationID: f.conversation,
 		SystemPrompt: f.system, ReasoningEffort: f.effort, AllowedTools: f.allowTools, DeniedTools: f.denyTools,
-		MaxSteps: f.maxSteps, MaxCostUSD: f.maxCost, MaxTokensTotal: f.maxTokens,
+		FallbackProviders: f.fallbacks,
+		MaxSteps:          f.maxSteps, MaxCostUSD: f.maxCost, MaxTokensTotal: f.maxTokens,
 		TimeoutSeconds: int((f.timeout + time.Second - 1) / time.Second),
 	}
 	var err error

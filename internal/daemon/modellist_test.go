@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/harness-go/harness/internal/api"
+	"github.com/harness-go/harness/internal/engine"
 	"github.com/harness-go/harness/model"
 )
 
@@ -57,6 +59,20 @@ func TestModelsAndProvidersAreToldWithoutTheirKeys(t *testing.T) {
 	for provider, key := range map[string]string{"none": "k", "fake": "k", "far": "two words"} {
 		if err := m.SetKey(provider, key); err == nil || strings.Contains(err.Error(), "two words") {
 			t.Errorf("%s: %v", provider, err)
+		}
+	}
+}
+
+func TestARequestThatNamesAWrongFallbackIsToldSo(t *testing.T) {
+	n := open(t, settings(t))
+	for field, req := range map[string]engine.RunRequest{
+		"provider_name":      {Prompt: "a", ProviderName: "none"},
+		"fallback_providers": {Prompt: "a", FallbackProviders: []string{"none"}},
+	} {
+		_, _, err := n.engine.Submit(t.Context(), engine.Local(), req, "")
+		e, ok := errors.AsType[*engine.Error](err)
+		if !ok || e.Field != field {
+			t.Errorf("%s: %v", field, err)
 		}
 	}
 }

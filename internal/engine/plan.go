@@ -247,14 +247,25 @@ func (e *Engine) checkModel(pl Plan) error {
 	if e.o.CheckModel == nil {
 		return nil
 	}
-	err := e.o.CheckModel(pl.Model, pl.ProviderName, pl.FallbackProviders)
+	err := e.o.CheckModel(pl.Model, pl.ProviderName, nil)
 	switch {
 	case err == nil:
-		return nil
 	case errors.Is(err, model.ErrTypeNotBuilt):
 		return notBuilt("model", "%s", err)
 	case errors.Is(err, model.ErrUnknownProvider):
 		return invalid("provider_name", "%s", err)
+	default:
+		return invalid("model", "%s", err)
 	}
-	return invalid("model", "%s", err)
+	if len(pl.FallbackProviders) == 0 {
+		return nil
+	}
+	err = e.o.CheckModel(pl.Model, pl.ProviderName, pl.FallbackProviders)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, model.ErrTypeNotBuilt):
+		return notBuilt("fallback_providers", "%s", err)
+	}
+	return invalid("fallback_providers", "%s", err)
 }

@@ -101,11 +101,11 @@ func (s *Stream) Event(ev event.Event) error {
 		s.transient("thinking")
 	case *event.LLMAttemptDiscardedPayload:
 		s.deltas = false
-		text := "the answer was lost and is asked for again"
+		text := "a model call does not count: " + Line(p.Reason, 300)
 		if p.RetryInMS > 0 {
-			text += " in " + Duration(p.RetryInMS)
+			text += "; made again in " + Duration(p.RetryInMS)
 		}
-		s.info("%s", st.Yellow("↻ "+text+": "+Line(p.Reason, 300)))
+		s.info("%s", st.Yellow("↻ "+text))
 	case *event.LLMEmptyResponseRetryPayload:
 		s.info("%s", st.Yellow(fmt.Sprintf("↻ the model answered nothing; asking again (%d of %d)", p.Retry, p.MaxRetries)))
 	case *event.ToolCallStartedPayload:
