@@ -1,6 +1,7 @@
 // Package model is the contract between the loop and a language model: one streaming method.
 //
-// A Model makes exactly one attempt of one call. Retries, fallbacks and budgets belong to the caller. An
+// A Model makes exactly one attempt of one call. Retries, fallbacks and budgets belong to the caller. Only a request that
+// the service refused for its form, with nothing generated, may be made once more in a form that the service takes. An
 // implementation never executes a tool, never logs a header and never puts a key into an error.
 package model
 
