@@ -19,7 +19,8 @@ type call struct {
 	principal engine.Principal
 	key       [32]byte // hash of the key, for streams that outlive it
 	keyed     bool
-	expires   *time.Time // of the key
+	expires   *time.Time      // of the key
+	ended     <-chan struct{} // closed when keys were ended after the key was looked at
 	w         http.ResponseWriter
 	r         *http.Request
 }
@@ -69,6 +70,7 @@ func (a *authenticator) authenticate(w http.ResponseWriter, r *http.Request) (*c
 	if err != nil {
 		return nil, unauthorized(err)
 	}
+	c.ended = a.watch() // before the look, so that no end of the key falls between the two
 	k, err := a.check(r.Context(), hash)
 	if err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ var errStreamGap = errors.New("event log: seq is not the next one")
 func (s *Server) pump(ctx context.Context, c *call, runID string, after int64, page []event.Event, wake <-chan struct{}, out *frames) error {
 	beat := time.NewTimer(s.limits.Heartbeat)
 	defer beat.Stop()
-	checked := s.auth.checkedNow()
+	checked := keyCheck{time.Now(), c.ended}
 	for {
 		for {
 			for i := range page {
@@ -231,8 +231,6 @@ type keyCheck struct {
 	ended <-chan struct{}
 }
 
-func (a *authenticator) checkedNow() keyCheck { return keyCheck{time.Now(), a.watch()} }
-
 func (k keyCheck) stale(after time.Duration) bool {
 	select {
 	case <-k.ended:
@@ -248,10 +246,11 @@ func (s *Server) recheck(ctx context.Context, c *call, checked *keyCheck, out *f
 	if !checked.stale(s.limits.Heartbeat) {
 		return nil
 	}
-	*checked = s.auth.checkedNow()
+	*checked = keyCheck{time.Now(), nil}
 	if !c.keyed {
 		return nil
 	}
+	checked.ended = s.auth.watch()
 	_, err := s.auth.check(ctx, c.key)
 	if _, refused := errors.AsType[*api.Problem](err); refused {
 		out.comment(": the API key is no longer valid\n\n")
