@@ -40,12 +40,16 @@ const (
 // DefaultBaseURL, an empty Provider "anthropic", an empty KeyHeader x-api-key. A BaseURL may end in /v1 or not.
 type Config struct {
 	transport.Config
+	// Thinking is ThinkingAdaptive (the default) or ThinkingBudget: the form in which the models of this service take
+	// an effort that is a word. An effort that is a number is a budget in any case.
+	Thinking string
 }
 
 // Client is a model.Model over Messages. It is safe for concurrent use.
 type Client struct {
 	*transport.Client
 	endpoint string
+	thinking string
 	tools    transport.Tools
 }
 
@@ -62,6 +66,11 @@ func New(cfg Config) (*Client, error) {
 	if cfg.KeyHeader == "" {
 		cfg.KeyHeader = keyHeader
 	}
+	switch cfg.Thinking {
+	case "", ThinkingAdaptive, ThinkingBudget:
+	default:
+		return nil, fmt.Errorf("anthropic: Thinking %q: use %s or %s", cfg.Thinking, ThinkingAdaptive, ThinkingBudget)
+	}
 	cfg.Defaults = map[string]string{"anthropic-version": version}
 	t, err := transport.New(cfg.Config)
 	if err != nil {
@@ -71,7 +80,7 @@ func New(cfg Config) (*Client, error) {
 	if t.PathEndsIn("v1") {
 		path = path[1:]
 	}
-	return &Client{Client: t, endpoint: t.URL(nil, path...)}, nil
+	return &Client{Client: t, endpoint: t.URL(nil, path...), thinking: cfg.Thinking}, nil
 }
 
 // FromProvider is the model.Factory of this wire.

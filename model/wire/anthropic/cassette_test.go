@@ -113,6 +113,7 @@ func compare(t *testing.T, name, body string) (signed int) {
 		t.Errorf("%s: usage %s, want %d and %d", name, u.Raw, p.in, p.out)
 	}
 	replayed(t, name, a, p.signatures)
+	replayed(t, name, a, raws(a))
 	return len(p.signatures)
 }
 

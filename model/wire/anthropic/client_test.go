@@ -1,9 +1,14 @@
 package anthropic_test
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/harness-go/harness/model"
@@ -72,6 +77,117 @@ func TestTheRequestGoesWhereItShouldWithItsHeaders(t *testing.T) {
 	}
 	if _, err := anthropic.New(anthropic.Config{Config: transport.Config{Headers: map[string]string{"x-api-key": "k"}}}); err == nil || !strings.Contains(err.Error(), "managed") {
 		t.Errorf("a second credential is taken: %v", err)
+	}
+}
+
+// silent answers with the beginning of a stream and then says nothing.
+func silent(body string) *http.Client {
+	return &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		pr, pw := io.Pipe()
+		context.AfterFunc(r.Context(), func() { _ = pw.CloseWithError(r.Context().Err()) })
+		go func() { _, _ = io.WriteString(pw, body) }()
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Request-Id": {"req_1"}}, Body: pr}, nil
+	})}
+}
+
+// broken answers with the beginning of a stream and then breaks the connection.
+func broken(body string) *http.Client {
+	return &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		r := io.MultiReader(strings.NewReader(body), iotest.ErrReader(errors.New("connection reset by peer")))
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Request-Id": {"req_1"}}, Body: io.NopCloser(r)}, nil
+	})}
+}
+
+func TestAStreamThatFailsTellsHow(t *testing.T) {
+	hung := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})}
+	half := stream(block(0, `{"type":"text","text":"half"}`))
+	ended := func(body string) *http.Client {
+		return &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			return answerWith(200, http.Header{"Request-Id": {"req_1"}}, body), nil
+		})}
+	}
+	for name, c := range map[string]struct {
+		config transport.Config
+		want   model.ErrorKind
+		after  time.Duration
+		id     string
+	}{
+		"silent in the stream": {transport.Config{HTTPClient: silent(half)}, model.ErrIdle, transport.DefaultIdleTimeout, "req_1"},
+		"hung":                 {transport.Config{HTTPClient: hung, ResponseHeaderTimeout: time.Hour}, model.ErrIdle, time.Hour, ""},
+		"dropped":              {transport.Config{HTTPClient: broken(half)}, model.ErrIncomplete, 0, "req_1"},
+		"ended early":          {transport.Config{HTTPClient: ended(half)}, model.ErrIncomplete, 0, "req_1"},
+		"an error in it":       {transport.Config{HTTPClient: ended(half + event("error", `,"error":{"type":"overloaded_error","message":"Overloaded"}`))}, model.ErrOverloaded, 0, "req_1"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			e, ok := model.AsError(modeltest.Collect(t.Context(), newClient(t, anthropic.Config{Config: c.config}), modeltest.Ask("hi")).Err)
+			if !ok || e.Kind != c.want || !e.Retryable() || e.RequestID != c.id || time.Since(begun) != c.after {
+				t.Errorf("%s: %+v after %s", name, e, time.Since(begun))
+			}
+		})
+	}
+}
+
+func TestAStreamIsRangedOverOnce(t *testing.T) {
+	calls := 0
+	seq := newClient(t, anthropic.Config{Config: transport.Config{HTTPClient: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		calls++
+		return answerWith(200, nil, stream(stop("end_turn"))), nil
+	})}}}).Stream(t.Context(), modeltest.Ask("hi"))
+	var last error
+	for range 2 {
+		for _, err := range seq {
+			last = err
+		}
+	}
+	if last == nil || calls != 1 {
+		t.Errorf("%d calls, error %v", calls, last)
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	for name, c := range map[string]transport.Config{"event": {MaxEvent: 1000}, "answer": {MaxAnswer: 1000}} {
+		for _, body := range []string{
+			stream(block(0, `{"type":"text","text":"`+long+`"}`), stop("end_turn")),
+			`{"type":"message","stop_reason":"end_turn","content":[{"type":"text","text":"` + long + `"}]}`,
+		} {
+			c.HTTPClient = &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return answerWith(200, nil, body), nil })}
+			a := modeltest.Collect(t.Context(), newClient(t, anthropic.Config{Config: c}), modeltest.Ask("hi"))
+			if e, ok := model.AsError(a.Err); !ok || e.Kind != model.ErrProtocol || !strings.Contains(e.Message, "bound") {
+				t.Errorf("%s: %v", name, a.Err)
+			}
+		}
+	}
+}
+
+// An effort that is a word has two forms; the configuration says which one a service's models take.
+func TestTheFormOfAnEffortIsConfigured(t *testing.T) {
+	for _, c := range []struct{ form, effort, want string }{
+		{"", "High", `"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"high"}`},
+		{anthropic.ThinkingAdaptive, "new-word", `"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"new-word"}`},
+		{anthropic.ThinkingBudget, "low", `"max_tokens":12288,"messages":[`},
+		{anthropic.ThinkingBudget, "low", `"thinking":{"type":"enabled","budget_tokens":4096,"display":"summarized"},"stream"`},
+		{anthropic.ThinkingBudget, "NONE", `"thinking":{"type":"disabled"},"stream"`},
+		{anthropic.ThinkingBudget, "", `}]}],"stream"`},
+	} {
+		req := modeltest.Ask("hi")
+		req.ReasoningEffort = c.effort
+		r, err := sent(t, anthropic.Config{Thinking: c.form}, req)
+		if err != nil || !strings.Contains(string(r.body), c.want) {
+			t.Errorf("%+v: %s, %v", c, r.body, err)
+		}
+	}
+	req := modeltest.Ask("hi")
+	req.ReasoningEffort = "much"
+	if _, err := sent(t, anthropic.Config{Thinking: anthropic.ThinkingBudget}, req); err == nil || !strings.Contains(err.Error(), "minimal, low, medium, high") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := anthropic.New(anthropic.Config{Thinking: "loud"}); err == nil || !strings.Contains(err.Error(), "use adaptive or budget") {
+		t.Errorf("error %v", err)
 	}
 }
 

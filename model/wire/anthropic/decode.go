@@ -2,16 +2,14 @@ package anthropic
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/harness-go/harness/ai"
 	"github.com/harness-go/harness/model"
-	"github.com/harness-go/harness/model/wire/history"
 	"github.com/harness-go/harness/model/wire/sse"
 	"github.com/harness-go/harness/model/wire/transport"
 )
@@ -31,6 +29,7 @@ type decoder struct {
 	blocks []*block
 	places map[int]*block // by the index on the wire
 	calls  int
+	ids    map[string]bool // of calls
 
 	stop       string
 	counts     counts
@@ -41,15 +40,19 @@ type decoder struct {
 type block struct {
 	kind      string
 	start     json.RawMessage // as it began
+	input     string          // the arguments that it began with
 	text      strings.Builder // or the reasoning, or the arguments
 	signature strings.Builder
 	citations []json.RawMessage
+	grown     bool // pieces came
+	strange   bool // pieces came of which it is not known what they add to
 	id, name  string
-	call      int // the place among the calls
+	made      bool // the id is ours
+	call      int  // the place among the calls
 }
 
 func newDecoder(requested string, emit func(model.Part) error) *decoder {
-	return &decoder{model: requested, emit: emit, places: map[int]*block{}}
+	return &decoder{model: requested, emit: emit, places: map[int]*block{}, ids: map[string]bool{}}
 }
 
 // read decodes the whole answer: events, or one JSON object from a server that does not stream.
@@ -70,7 +73,7 @@ func readEvents(events *sse.Reader, d *decoder) error {
 		done, err := d.feed(bytes.TrimSpace(ev.Data), ev.Name)
 		if err != nil {
 			if ev.Cut && transport.IsProtocol(err) {
-				return transport.ErrIncomplete
+				return d.end() // whole after its stop reason, else incomplete
 			}
 			return err
 		}
@@ -114,11 +117,8 @@ func (d *decoder) feed(data []byte, event string) (done bool, err error) {
 		}
 		return false, nil
 	}
-	if index, s, ok := textDelta(data); ok {
-		if b := d.places[index]; b != nil && b.kind == "text" {
-			return false, d.textPiece(b, s)
-		}
-		return false, nil
+	if p, ok := plainPiece(data); ok {
+		return false, d.piece(p)
 	}
 	var e eventJSON
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -141,8 +141,13 @@ func (d *decoder) feed(data []byte, event string) (done bool, err error) {
 	case "content_block_start":
 		return false, d.start(e.Index, e.Block)
 	case "content_block_delta":
+		if e.Delta.Type == "citations_delta" {
+			return false, d.citation(e.Index, e.Delta.Citation)
+		}
+		return false, d.piece(e.piece())
+	case "content_block_stop":
 		if b := d.places[e.Index]; b != nil {
-			return false, d.delta(b, &e.Delta)
+			return false, d.startInput(b)
 		}
 	case "message_delta":
 		d.counts.take(e.Usage)
@@ -155,35 +160,6 @@ func (d *decoder) feed(data []byte, event string) (done bool, err error) {
 		return false, &transport.APIError{Message: "the server ended the answer with an error", Type: "error"}
 	}
 	return false, nil
-}
-
-// textDelta reads the most frequent event without a parser: a piece of text without escapes, in the form in which the
-// service writes it. Anything else goes the long way.
-func textDelta(data []byte) (index int, text string, ok bool) {
-	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"content_block_delta","index":`))
-	if !ok {
-		return 0, "", false
-	}
-	i := 0
-	for ; i < len(rest) && i < 6 && rest[i] >= '0' && rest[i] <= '9'; i++ {
-		index = index*10 + int(rest[i]-'0')
-	}
-	if i == 0 {
-		return 0, "", false
-	}
-	if rest, ok = bytes.CutPrefix(rest[i:], []byte(`,"delta":{"type":"text_delta","text":"`)); !ok {
-		return 0, "", false
-	}
-	rest = bytes.TrimRight(bytes.TrimSuffix(rest, []byte("}")), " ")
-	if rest, ok = bytes.CutSuffix(rest, []byte(`"}`)); !ok {
-		return 0, "", false
-	}
-	for _, c := range rest {
-		if c == '"' || c == '\\' || c < ' ' || c >= 0x80 {
-			return 0, "", false
-		}
-	}
-	return index, string(rest), true
 }
 
 func (d *decoder) begin(m *messageJSON) {
@@ -205,10 +181,13 @@ func (d *decoder) start(index int, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return transport.Protocolf("a block cannot be read: %v", err)
 	}
+	if raw[0] != '{' {
+		return transport.Protocolf("a block is not an object")
+	}
 	if len(d.blocks) == maxBlocks {
 		return transport.Protocolf("the answer holds more than %d blocks", maxBlocks)
 	}
-	b := &block{kind: string(w.Type), start: bytes.ToValidUTF8(bytes.Clone(raw), []byte("\uFFFD")), id: string(w.ID), name: string(w.Name), citations: w.Citations}
+	b := &block{kind: string(w.Type), start: validUTF8(raw), id: string(w.ID), name: string(w.Name), citations: w.Citations}
 	d.blocks = append(d.blocks, b)
 	d.places[index] = b
 	switch b.kind {
@@ -223,29 +202,71 @@ func (d *decoder) start(index int, raw json.RawMessage) error {
 		}
 		b.call = d.calls
 		d.calls++
+		if b.id == "" || d.ids[b.id] {
+			b.id, b.made = "toolu_"+rand.Text(), true
+		}
+		d.ids[b.id] = true
 		if err := d.emit(model.Part{Kind: model.PartToolCallDelta, Index: b.call, ID: b.id, Name: b.name}); err != nil {
 			return err
 		}
 	}
-	if in := string(bytes.TrimSpace(w.Input)); b.kind != "text" && in != "" && in != "{}" && in != "null" {
-		return d.argsPiece(b, in)
+	if in := string(bytes.TrimSpace(w.Input)); in != "" && in != "{}" && in != "null" {
+		b.input = strings.ToValidUTF8(in, "\uFFFD")
 	}
 	return nil
 }
 
-func (d *decoder) delta(b *block, p *deltaJSON) error {
-	switch p.Type {
-	case "text_delta":
-		return d.textPiece(b, string(p.Text))
-	case "thinking_delta":
-		return d.thinkingPiece(b, string(p.Thinking))
-	case "signature_delta":
-		b.signature.WriteString(string(p.Signature))
-	case "input_json_delta":
-		return d.argsPiece(b, string(p.Partial))
-	case "citations_delta":
-		b.citations = append(b.citations, bytes.Clone(p.Citation))
+// validUTF8 is a copy that may be kept.
+func validUTF8(b []byte) []byte { return bytes.ToValidUTF8(bytes.Clone(b), []byte("\uFFFD")) }
+
+// startInput takes the arguments that a block began with, where no pieces of them came.
+func (d *decoder) startInput(b *block) error {
+	in := b.input
+	b.input = ""
+	if in == "" || b.kind == "text" || b.kind == "thinking" {
+		return nil
 	}
+	b.text.WriteString(in)
+	return d.showArgs(b, in)
+}
+
+// at is the block of an index. Text that belongs to no block cannot be placed, and is not dropped in silence.
+func (d *decoder) at(index int) (*block, error) {
+	if b := d.places[index]; b != nil {
+		return b, nil
+	}
+	return nil, transport.Protocolf("a piece belongs to the block %d, which did not begin", index)
+}
+
+// piece adds to a block. What is not known is not shown.
+func (d *decoder) piece(p piece) error {
+	b, err := d.at(p.index)
+	if err != nil {
+		return err
+	}
+	b.grown = true
+	switch p.kind {
+	case "text_delta":
+		return d.textPiece(b, p.text)
+	case "thinking_delta":
+		return d.thinkingPiece(b, p.text)
+	case "signature_delta":
+		b.signature.WriteString(p.text)
+	case "input_json_delta":
+		return d.argsPiece(b, p.text)
+	default:
+		b.strange = true
+	}
+	return nil
+}
+
+func (d *decoder) citation(index int, raw json.RawMessage) error {
+	b, err := d.at(index)
+	if err != nil || len(raw) == 0 {
+		return err
+	}
+	b.grown = true
+	b.citations = append(b.citations, validUTF8(raw))
 	return nil
 }
 
@@ -265,10 +286,19 @@ func (d *decoder) thinkingPiece(b *block, s string) error {
 	return d.emit(model.Part{Kind: model.PartReasoningDelta, Text: s})
 }
 
-// argsPiece takes a piece of arguments. Those of the server's own tools are kept and not shown.
+// argsPiece takes a piece of arguments.
 func (d *decoder) argsPiece(b *block, s string) error {
+	if s == "" || b.kind == "text" || b.kind == "thinking" {
+		return nil
+	}
+	b.input = "" // pieces count more than what the block began with
 	b.text.WriteString(s)
-	if s == "" || b.kind != "tool_use" {
+	return d.showArgs(b, s)
+}
+
+// showArgs emits a piece of arguments. Those of the server's own tools are kept and not shown.
+func (d *decoder) showArgs(b *block, s string) error {
+	if b.kind != "tool_use" {
 		return nil
 	}
 	return d.emit(model.Part{Kind: model.PartToolCallDelta, Index: b.call, ID: b.id, Name: b.name, Text: s})
@@ -282,6 +312,9 @@ func (d *decoder) end() error {
 	finish := d.finish()
 	cut := finish.Unified == ai.FinishLength || finish.Unified == ai.FinishContentFilter
 	for _, b := range d.blocks {
+		if err := d.startInput(b); err != nil {
+			return err
+		}
 		p, err := d.item(b, cut)
 		if err != nil {
 			return err
@@ -296,119 +329,6 @@ func (d *decoder) end() error {
 	return d.emit(model.Part{
 		Kind: model.PartFinish, Finish: finish, Usage: d.counts.usage(), ResponseID: d.id, ServedModel: d.served,
 	})
-}
-
-// item is a block as it goes into the transcript; the zero part where nothing of it is to be kept. A text that the
-// request's encoder writes anew just as well has no raw form. Reasoning without a signature was cut and cannot be
-// replayed.
-func (d *decoder) item(b *block, cut bool) (model.Part, error) {
-	p := model.Part{Kind: model.PartContent}
-	var more map[string]any
-	switch b.kind {
-	case "text":
-		if len(b.citations) == 0 {
-			p.Content = ai.TextPart{Text: b.text.String()}
-			if b.text.Len() == 0 {
-				return model.Part{}, nil
-			}
-			return p, nil
-		}
-		more = map[string]any{"text": b.text.String(), "citations": b.citations}
-	case "thinking":
-		if b.signature.Len() == 0 {
-			p.Content = ai.ReasoningPart{Text: b.text.String()}
-			if b.text.Len() == 0 {
-				return model.Part{}, nil
-			}
-			return p, nil
-		}
-		more = map[string]any{"thinking": b.text.String(), "signature": b.signature.String()}
-	case "tool_use":
-		args := b.text.String()
-		if strings.TrimSpace(args) == "" {
-			args = "{}"
-		}
-		// The calls of a cut answer are marked, all of them: what the model would have said next is not known.
-		p.Index, p.ID, p.Name, p.Truncated = b.call, b.id, b.name, cut
-		call := ai.ToolCallPart{ToolCallID: b.id, ToolName: b.name, Input: args}
-		if s := strings.TrimSpace(args); s[0] == '{' && json.Valid([]byte(s)) {
-			raw, err := d.raw(b, map[string]any{"input": json.RawMessage(s)})
-			if err != nil {
-				return p, err
-			}
-			call.Raw = raw
-		}
-		p.Content = call
-		return p, nil
-	default:
-		if s := strings.TrimSpace(b.text.String()); s != "" && json.Valid([]byte(s)) {
-			more = map[string]any{"input": json.RawMessage(s)}
-		} else if s != "" {
-			return model.Part{}, nil // it was cut; half of it cannot be replayed
-		}
-	}
-	raw, err := d.raw(b, more)
-	if err != nil {
-		return p, err
-	}
-	switch b.kind {
-	case "thinking", "redacted_thinking":
-		p.Content = ai.ReasoningPart{Text: b.text.String(), Raw: raw}
-	case "text":
-		p.Content = ai.TextPart{Text: b.text.String(), Raw: raw}
-	default: // of a kind that is not known here: it says nothing and is replayed in its place
-		p.Content = ai.TextPart{Raw: raw}
-	}
-	return p, nil
-}
-
-// raw is a block as the service wants it back: as it began, with what came later in its members.
-func (d *decoder) raw(b *block, more map[string]any) (*ai.RawItem, error) {
-	item := b.start
-	if len(more) > 0 {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(b.start, &members); err != nil {
-			return nil, transport.Protocolf("a block cannot be kept: %v", err)
-		}
-		for name, v := range more {
-			m, err := history.Marshal(v)
-			if err != nil {
-				return nil, transport.Protocolf("a block cannot be kept: %v", err)
-			}
-			members[name] = m
-		}
-		item = ordered(members)
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, item); err != nil {
-		return nil, transport.Protocolf("a block cannot be kept: %v", err)
-	}
-	return &ai.RawItem{Wire: Wire, Model: d.model, JSON: compact.Bytes()}, nil
-}
-
-// ordered writes an object with its type first and the other members by name.
-func ordered(members map[string]json.RawMessage) json.RawMessage {
-	names := slices.Sorted(maps.Keys(members))
-	slices.SortStableFunc(names, func(a, b string) int {
-		switch {
-		case a == "type":
-			return -1
-		case b == "type":
-			return 1
-		}
-		return 0
-	})
-	var out bytes.Buffer
-	for i, n := range names {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		key, _ := history.Marshal(n) // a string always marshals
-		out.Write(key)
-		out.WriteByte(':')
-		out.Write(members[n])
-	}
-	return append(append([]byte{'{'}, out.Bytes()...), '}')
 }
 
 // finish unifies the stop reason. A reason that is not known, and pause_turn, are given as they are.

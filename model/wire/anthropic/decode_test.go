@@ -48,6 +48,25 @@ func decode(body string) modeltest.Answer {
 	return modeltest.Collect(context.Background(), decoded{body}, model.Request{})
 }
 
+// raws are the blocks of an answer that go back as they came.
+func raws(a modeltest.Answer) (list []string) {
+	for _, p := range a.Content {
+		var raw *ai.RawItem
+		switch p := p.(type) {
+		case ai.ReasoningPart:
+			raw = p.Raw
+		case ai.TextPart:
+			raw = p.Raw
+		case ai.ToolCallPart:
+			raw = p.Raw
+		}
+		if raw != nil {
+			list = append(list, string(raw.JSON))
+		}
+	}
+	return list
+}
+
 func TestBlocksAreKeptAsTheyCame(t *testing.T) {
 	a := decode(stream(
 		block(0, `{"type":"thinking","thinking":"","signature":"","extra":true}`, `{"type":"thinking_delta","thinking":"h"}`, `{"type":"thinking_delta","thinking":"m"}`, `{"type":"signature_delta","signature":"s<g"}`),
@@ -67,30 +86,17 @@ func TestBlocksAreKeptAsTheyCame(t *testing.T) {
 	if a.Text() != "Look: ä\ncited" || a.Deltas != a.Text() || a.Reasoning != "hm" {
 		t.Errorf("text %q, deltas %q, reasoning %q", a.Text(), a.Deltas, a.Reasoning)
 	}
-	var raws []string
-	for _, p := range a.Content {
-		switch p := p.(type) {
-		case ai.ReasoningPart:
-			raws = append(raws, string(p.Raw.JSON))
-		case ai.TextPart:
-			if p.Raw != nil {
-				raws = append(raws, string(p.Raw.JSON))
-			}
-		case ai.ToolCallPart:
-			raws = append(raws, string(p.Raw.JSON))
-		}
-	}
 	want := []string{
-		`{"type":"thinking","extra":true,"signature":"s<g","thinking":"hm"}`,
+		`{"type":"thinking","thinking":"hm","signature":"s<g","extra":true}`,
 		`{"type":"redacted_thinking","data":"opaque+/="}`,
-		`{"type":"text","citations":[{"cited_text":"x"}],"text":"cited"}`,
-		`{"type":"server_tool_use","id":"srv","input":{"query":"q"},"name":"web_search"}`,
+		`{"type":"text","text":"cited","citations":[{"cited_text":"x"}]}`,
+		`{"type":"server_tool_use","id":"srv","name":"web_search","input":{"query":"q"}}`,
 		`{"type":"web_search_tool_result","tool_use_id":"srv","content":[{"type":"web_search_result","encrypted_content":"E"}]}`,
-		`{"type":"tool_use","id":"toolu_1","input":{"path":"a"},"name":"read"}`,
-		`{"type":"tool_use","id":"toolu_2","input":{},"name":"todos"}`,
+		`{"type":"tool_use","id":"toolu_1","name":"read","input":{"path":"a"}}`,
+		`{"type":"tool_use","id":"toolu_2","name":"todos","input":{}}`,
 	}
-	if strings.Join(raws, "\n") != strings.Join(want, "\n") {
-		t.Errorf("raw blocks\n%s\nwant\n%s", strings.Join(raws, "\n"), strings.Join(want, "\n"))
+	if got := strings.Join(raws(a), "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("raw blocks\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 	if f := a.Finish; f.Finish.Unified != ai.FinishToolCalls || f.ResponseID != "msg_1" || f.ServedModel != "served" {
 		t.Errorf("finish %+v", f)
@@ -192,6 +198,9 @@ func TestTheLastWholeUsageCounts(t *testing.T) {
 		"split anew at the end": {`{"input_tokens":1000}`, `{"input_tokens":200,"cache_read_input_tokens":800,"output_tokens":10}`, 1000, 200, 800, -1, 10},
 		"output alone":          {`{"input_tokens":5,"cache_creation_input_tokens":3,"cache_read_input_tokens":2,"output_tokens":1}`, `{"output_tokens":10}`, 10, 5, 2, 3, 10},
 		"input without a split": {`{"input_tokens":5,"cache_creation_input_tokens":0,"cache_read_input_tokens":2}`, `{"input_tokens":5,"output_tokens":10}`, 7, 5, 2, 0, 10},
+		"a zero at the end":     {`{"input_tokens":5}`, `{"input_tokens":0,"output_tokens":10}`, 5, 5, -1, -1, 10},
+		"a zero at the start":   {`{"input_tokens":0}`, `{"input_tokens":5,"output_tokens":10}`, 5, 5, -1, -1, 10},
+		"zeros throughout":      {`{"input_tokens":0}`, `{"input_tokens":0,"output_tokens":0}`, 0, 0, -1, -1, 0},
 		"nothing said":          {`null`, `null`, -1, -1, -1, -1, -1},
 		"nonsense":              {`{"input_tokens":-4}`, `{"output_tokens":"many"}`, -1, -1, -1, -1, -1},
 	} {
@@ -236,6 +245,104 @@ func TestAWholeAnswerInOneObject(t *testing.T) {
 	}
 }
 
+// A whole answer's blocks are kept letter by letter, and streamed ones in the order of the server's members.
+func TestBlocksOfAWholeAnswerAreKeptLetterByLetter(t *testing.T) {
+	blocks := []string{
+		`{"signature":"s\u003cg","type":"thinking","thinking":"h\u00e4"}`,
+		`{"text":"cited","type":"text","citations":[{"cited_text":"\u00e4"}]}`,
+		`{"type":"server_tool_use","id":"s","name":"web_search","input":{"q":"\u00e4"},"caller":{"type":"direct"}}`,
+		`{"id":"t","type":"tool_use","input":{"a":1.0},"name":"f"}`,
+	}
+	a := decode(`{"type":"message","id":"m","model":"m","stop_reason":"tool_use","content":[` + strings.Join(blocks, ", ") + `]}`)
+	if a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	replayed(t, "whole", a, blocks)
+}
+
+func TestPiecesThatBelongToNoBlockAreAnError(t *testing.T) {
+	for _, delta := range []string{`{"type":"text_delta","text":"lost"}`, `{"text":"lost","type":"text_delta"}`, `{"type":"citations_delta","citation":{}}`, `{"type":"new_delta"}`} {
+		a := decode(stream(event("content_block_delta", `,"index":3,"delta":`+delta), stop("end_turn")))
+		if e, ok := model.AsError(a.Err); !ok || e.Kind != model.ErrProtocol || !strings.Contains(e.Message, "block 3") {
+			t.Errorf("%s: %v", delta, a.Err)
+		}
+	}
+	for _, start := range []string{`null`, `[]`, `"text"`} {
+		if e, ok := model.AsError(decode(stream(block(0, start), stop("end_turn"))).Err); !ok || e.Kind != model.ErrProtocol {
+			t.Errorf("%s: %v", start, e)
+		}
+	}
+}
+
+// What pieces add to a block that is not known here cannot be told, so that half of it would go back.
+func TestABlockThatGrewInAnUnknownWayIsNotReplayed(t *testing.T) {
+	a := decode(stream(
+		block(0, `{"type":"compaction","content":""}`, `{"type":"compaction_delta","content":"half"}`),
+		block(1, `{"type":"text","text":""}`, `{"type":"new_delta","x":1}`, `{"type":"text_delta","text":"a"}`),
+		block(2, `{"type":"new","content":"whole"}`),
+		stop("end_turn"),
+	))
+	if a.Err != nil || len(a.Content) != 2 || a.Text() != "a" {
+		t.Fatalf("%+v, %v", a.Content, a.Err)
+	}
+	replayed(t, "grown", a, []string{`{"type":"text","text":"a"}`, `{"type":"new","content":"whole"}`})
+}
+
+func TestArgumentsMayComeWithTheBeginning(t *testing.T) {
+	for name, deltas := range map[string][]string{
+		"alone": nil,
+		"twice": {`{"type":"input_json_delta","partial_json":"{\"a\":"}`, `{"type":"input_json_delta","partial_json":"1}"}`},
+		"empty": {`{"type":"input_json_delta","partial_json":""}`},
+	} {
+		a := decode(stream(block(0, `{"type":"tool_use","id":"t","name":"f","input":{"a":1}}`, deltas...), stop("tool_use")))
+		if a.Err != nil || len(a.Calls) != 1 || a.Calls[0].Input != `{"a":1}` || a.Args[0] != `{"a":1}` {
+			t.Errorf("%s: %+v, deltas %v, %v", name, a.Calls, a.Args, a.Err)
+		}
+	}
+}
+
+func TestEveryCallHasAnIDOfItsOwn(t *testing.T) {
+	a := decode(stream(
+		block(0, `{"type":"tool_use","name":"f","input":{}}`),
+		block(1, `{"type":"tool_use","id":"t","name":"f","input":{}}`),
+		block(2, `{"type":"tool_use","id":"t","name":"f","input":{}}`),
+		stop("tool_use"),
+	))
+	if a.Err != nil || len(a.Calls) != 3 {
+		t.Fatalf("%+v, %v", a.Calls, a.Err)
+	}
+	ids := map[string]bool{}
+	for i, c := range a.Calls {
+		ids[c.ToolCallID] = true
+		if c.ToolCallID == "" || (c.Raw != nil) != (i == 1) {
+			t.Errorf("call %d: %+v", i, c)
+		}
+	}
+	if len(ids) != 3 {
+		t.Errorf("%d ids", len(ids))
+	}
+	for _, p := range a.Parts {
+		if p.Kind == model.PartToolCallDelta && p.ID != a.Calls[p.Index].ToolCallID {
+			t.Errorf("a delta of call %d has the id %q", p.Index, p.ID)
+		}
+	}
+}
+
+func TestABreakAfterTheStopReasonCostsNothing(t *testing.T) {
+	a := decode(strings.TrimSuffix(stream(block(0, `{"type":"text","text":"x"}`), stop("end_turn")), event("message_stop", "")) + "event: message_stop\ndata: {")
+	if a.Err != nil || a.Text() != "x" || *a.Finish.Usage.OutputTokens.Total != 7 {
+		t.Errorf("%+v, %v", a.Finish, a.Err)
+	}
+}
+
+func TestOneEventMayBeMegabytes(t *testing.T) {
+	long := strings.Repeat("0123456789", 1<<20)
+	a := decode(stream(block(0, `{"type":"text","text":""}`, `{"type":"text_delta","text":"`+long+`"}`), stop("end_turn")))
+	if a.Err != nil || len(a.Text()) != len(long) {
+		t.Errorf("%d of %d bytes, %v", len(a.Text()), len(long), a.Err)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(stream(block(0, `{"type":"thinking","thinking":"a","signature":"b"}`), block(1, `{"type":"tool_use","id":"t","name":"f","input":{"a":1}}`, `{"type":"input_json_delta","partial_json":"{"}`), stop("max_tokens"))))
 	f.Add([]byte(stream(block(3, `{"type":"new","x":[1]}`), event("message_delta", `,"delta":{"stop_reason":"pause_turn"},"usage":{"input_tokens":1}`))))
@@ -259,39 +366,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-func textStream(n int) []byte {
-	var b bytes.Buffer
-	b.WriteString(event("message_start", begin) + event("content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`))
-	for i := range n {
-		fmt.Fprintf(&b, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"word %d \"}}\n\n", i)
-	}
-	b.WriteString(event("content_block_stop", `,"index":0`) + stop("end_turn"))
-	return b.Bytes()
-}
-
-func argsStream(n int) []byte {
-	var b bytes.Buffer
-	b.WriteString(event("message_start", begin) + event("content_block_start", `,"index":0,"content_block":{"type":"tool_use","id":"t","name":"write","input":{}}`))
-	b.WriteString(event("content_block_delta", `,"index":0,"delta":{"type":"input_json_delta","partial_json":"{\"content\":\""}`))
-	for range n {
-		b.WriteString(event("content_block_delta", `,"index":0,"delta":{"type":"input_json_delta","partial_json":"0123456789"}`))
-	}
-	b.WriteString(event("content_block_delta", `,"index":0,"delta":{"type":"input_json_delta","partial_json":"\"}"}`) + stop("tool_use"))
-	return b.Bytes()
-}
-
-func benchmarkDecode(b *testing.B, stream []byte) {
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, err := range anthropic.Decode(bytes.NewReader(stream), "p", "m") {
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-}
-
-func BenchmarkDecode10kTextDeltas(b *testing.B)     { benchmarkDecode(b, textStream(10_000)) }
-func BenchmarkDecode10kArgumentDeltas(b *testing.B) { benchmarkDecode(b, argsStream(10_000)) }
-func BenchmarkDecode40kArgumentDeltas(b *testing.B) { benchmarkDecode(b, argsStream(40_000)) }

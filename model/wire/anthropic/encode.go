@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/harness-go/harness/model"
 	"github.com/harness-go/harness/model/wire/history"
@@ -31,6 +29,8 @@ type choiceJSON struct {
 type thinkingJSON struct {
 	Type   string `json:"type"`
 	Budget int    `json:"budget_tokens,omitempty"`
+	// Display asks for the reasoning's text: newer models leave it out unless they are told.
+	Display string `json:"display,omitempty"`
 }
 
 type outputJSON struct {
@@ -74,7 +74,8 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 	if r.MaxTokens == 0 {
 		r.MaxTokens = DefaultMaxTokens
 	}
-	if err := r.effort(req); err != nil {
+	var err error
+	if r.Thinking, r.OutputConfig, err = c.effort(req, &r.MaxTokens); err != nil {
 		return nil, err
 	}
 	if len(req.ResponseSchema) > 0 {
@@ -84,6 +85,8 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 		if r.OutputConfig == nil {
 			r.OutputConfig = &outputJSON{}
 		}
+		// The wire's own field, and not a tool that the model must call: the answer stays a text, other tools stay
+		// callable beside it, and a forced call excludes thinking.
 		r.OutputConfig.Format = &formatJSON{Type: "json_schema", Schema: req.ResponseSchema}
 	}
 	tools, err := c.tools.JSON(req.Tools, encodeTools)
@@ -99,36 +102,14 @@ func (c *Client) encode(req model.Request) ([]byte, error) {
 	if len(r.Messages) == 0 {
 		return nil, errors.New("the request holds no message")
 	}
+	if r.Thinking != nil && r.Thinking.Type == thinkingEnabled && !mayThink(r.Messages) {
+		r.Thinking = nil
+	}
 	body, err := history.Marshal(r)
 	if err != nil || len(req.Tools) == 0 {
 		return body, err
 	}
 	return transport.WithMember(body, "tools", tools), nil
-}
-
-// effort maps the reasoning effort. A number is a budget of thinking tokens, which the wire counts within max_tokens;
-// none switches thinking off; any other word is an effort, with which the model chooses by itself how much to think.
-func (r *requestJSON) effort(req model.Request) error {
-	effort := strings.TrimSpace(req.ReasoningEffort)
-	n, err := strconv.Atoi(effort)
-	switch {
-	case effort == "":
-	case err == nil && n < 0:
-		return fmt.Errorf("reasoning effort %d: a budget of thinking tokens is not negative", n)
-	case err == nil && n == 0, strings.EqualFold(effort, "none"):
-		r.Thinking = &thinkingJSON{Type: "disabled"}
-	case err == nil:
-		if req.MaxOutputTokens == 0 {
-			r.MaxTokens += n
-		} else if n >= req.MaxOutputTokens {
-			return fmt.Errorf("reasoning effort %d: the thinking budget must be below the limit of %d output tokens", n, req.MaxOutputTokens)
-		}
-		r.Thinking = &thinkingJSON{Type: "enabled", Budget: n}
-	default:
-		r.Thinking = &thinkingJSON{Type: "adaptive"}
-		r.OutputConfig = &outputJSON{Effort: strings.ToLower(effort)}
-	}
-	return nil
 }
 
 func choice(req model.Request) (*choiceJSON, error) {

@@ -74,6 +74,7 @@ func TestEncoding(t *testing.T) {
 	const A, U, T = ai.RoleAssistant, ai.RoleUser, ai.RoleTool
 	image := ai.FilePart{MediaType: "image/png", Data: []byte("PNG"), Filename: "a.png"}
 	ask := ai.UserMessage("go")
+	thought := ai.ReasoningPart{Text: "hm", Raw: raw("m", `{"type":"thinking","thinking":"hm","signature":"+/="}`)}
 	for name, req := range map[string]model.Request{
 		"plain": {System: "be <kind> & brief", Messages: []ai.Message{ai.SystemMessage("also here"), ai.UserMessage("hi"), says(A, ai.TextPart{Text: "hello"}), ai.UserMessage("bye")}},
 		"options": {
@@ -83,6 +84,10 @@ func TestEncoding(t *testing.T) {
 		},
 		"no-calls-wanted":              {Messages: []ai.Message{ask}, ToolChoice: model.ToolChoiceNone, Tools: []model.Tool{{Name: "g"}}},
 		"thinking-budget":              {Messages: []ai.Message{ask}, ReasoningEffort: "2048"},
+		"thinking-within-a-limit":      {Messages: []ai.Message{ask}, ReasoningEffort: "20000", MaxOutputTokens: 5000},
+		"thinking-has-no-room":         {Messages: []ai.Message{ask}, ReasoningEffort: "20000", MaxOutputTokens: 2000},
+		"thinking-after-a-switch":      {ReasoningEffort: "2048", Messages: []ai.Message{ask, says(A, call("c1", "f", "{}")), says(T, result("c1", "1")), says(A, thought, call("c2", "f", "{}")), says(T, result("c2", "2"))}},
+		"thinking-in-a-turn":           {ReasoningEffort: "2048", Messages: []ai.Message{ask, says(A, call("c0", "f", "{}")), says(T, result("c0", "0")), says(A, ai.TextPart{Text: "done"}), ask, says(A, thought, call("c1", "f", "{}")), says(T, result("c1", "1")), says(A, call("c2", "f", "{}")), says(T, result("c2", "2"))}},
 		"thinking-off":                 {Messages: []ai.Message{ask}, ReasoningEffort: "none"},
 		"user-files":                   talk(says(U, ai.TextPart{Text: "see"}, image, ai.FilePart{MediaType: "application/pdf", Data: []byte("PDF"), Filename: "a.pdf"}, ai.FilePart{MediaType: "text/plain; charset=utf-8", Data: []byte("body"), Filename: "a.txt"}, ai.FilePart{MediaType: "audio/wav", Data: []byte("W")})),
 		"turns-of-one-role-are-merged": talk(ai.UserMessage("a"), ai.UserMessage("b"), says(A, ai.TextPart{Text: "c"}), says(A, ai.TextPart{Text: "d"}), ai.SystemMessage("late"), ai.UserMessage("e")),
@@ -95,6 +100,12 @@ func TestEncoding(t *testing.T) {
 		"raw-blocks-of-this-wire":      talk(ask, says(A, ai.ReasoningPart{Text: "hm", Raw: raw("m", `{"type":"thinking","thinking":"hm","signature":"+/="}`)}, ai.ReasoningPart{Raw: raw("m", `{"type":"redacted_thinking","data":"<x>"}`)}, ai.TextPart{Raw: raw("m", `{"type":"server_tool_use","id":"s","name":"web_search","input":{"q":"1 < 2"}}`)}, ai.ToolCallPart{ToolCallID: "made", ToolName: "f", Input: "{}", Raw: raw("m", `{"type":"tool_use","id":"as-sent","name":"f","input":{"a":1.0}}`)}), says(T, result("made", "one"))),
 		"raw-blocks-of-another":        talk(ask, says(A, ai.ReasoningPart{Text: "hm", Raw: raw("other", `{"type":"thinking","thinking":"hm","signature":"x"}`)}, ai.TextPart{Text: "a", Raw: &ai.RawItem{Wire: "chat", Model: "m", JSON: json.RawMessage(`{"x":1}`)}}, call("c2", "f", "{}")), says(T, result("c2", "r")), says(A, ai.ReasoningPart{Text: "only"}), ai.UserMessage("on")),
 		"nothing-to-send-is-left-out":  talk(says(U, ai.TextPart{Text: " "}), ai.SystemMessage(""), ask, says(A, ai.TextPart{Text: "\n"}), says(A), says(A, ai.ToolCallPart{ToolCallID: "p", ToolName: "search", ProviderExecuted: true})),
+		"an-answer-to-continue":        talk(ask, says(A, ai.TextPart{Text: "and so \n"})),
+		"reasoning-alone":              talk(ask, says(A, thought), ai.UserMessage("on"), says(A, thought, ai.TextPart{Text: "a"}, thought), ai.UserMessage("and on")),
+		"calls-of-the-server":          talk(ask, says(A, ai.ToolCallPart{ToolCallID: "s", ToolName: "web_search", ProviderExecuted: true, Raw: raw("m", `{"type":"server_tool_use","id":"s","name":"web_search","input":{}}`)}, ai.TextPart{Text: "a"}), ai.UserMessage("on")),
+		"ids-that-occur-twice":         talk(ask, says(A, call("c", "f", "{}"), call("c", "g", "{}")), says(T, result("c", "1")), says(A, ai.ToolCallPart{ToolCallID: "c", ToolName: "f", Input: "{}", Raw: raw("m", `{"type":"tool_use","id":"c","name":"f","input":{}}`)}), says(T, result("c", "2"))),
+		"failures-that-say-nothing":    talk(ask, says(A, call("c", "f", "{}")), says(T, output("c", ai.ErrorTextResult(" ")))),
+		"empty-files":                  talk(says(U, ai.FilePart{MediaType: "image/png", Filename: "a.png"}, ai.FilePart{MediaType: "application/pdf"})),
 		"an-answer-stands-first":       talk(says(A, ai.TextPart{Text: "a summary"}), ai.UserMessage("on")),
 		"marks-of-a-long-conversation": talk(ask, says(A, ai.TextPart{Text: "1"}), ask, says(A, ai.TextPart{Text: "2"}), ask, says(A, ai.TextPart{Text: "3"}), ask),
 	} {
@@ -134,7 +145,7 @@ func TestRequestsThatCannotWorkAreRefused(t *testing.T) {
 		"names no model":            {Messages: []ai.Message{ai.UserMessage("a")}},
 		"no message":                {Model: "m"},
 		"is negative":               {Model: "m", MaxOutputTokens: -1, Messages: []ai.Message{ai.UserMessage("a")}},
-		"below the limit":           {Model: "m", MaxOutputTokens: 1000, ReasoningEffort: "1000", Messages: []ai.Message{ai.UserMessage("a")}},
+		"is at least 1024":          {Model: "m", ReasoningEffort: "1000", Messages: []ai.Message{ai.UserMessage("a")}},
 		`the schema of tool "f"`:    {Model: "m", Tools: []model.Tool{{Name: "f", Schema: json.RawMessage(`{`)}}, Messages: []ai.Message{ai.UserMessage("a")}},
 		"the response schema":       {Model: "m", ResponseSchema: json.RawMessage(`{`), Messages: []ai.Message{ai.UserMessage("a")}},
 		`tool choice "f"`:           {Model: "m", Tools: []model.Tool{{Name: "f"}}, ToolChoice: "f", Messages: []ai.Message{ai.UserMessage("a")}},

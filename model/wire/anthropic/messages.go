@@ -52,8 +52,7 @@ type conversation struct {
 	turns     []turnJSON
 	// answered are the results that stand behind the turn of their calls, by message and part.
 	answered map[history.Place]bool
-	ids      map[string]string // ids that the wire would refuse, and what stands for them
-	taken    map[string]bool
+	taken    map[string]bool // ids of calls
 }
 
 // messages writes the conversation. Whatever order the results have, they stand directly behind the turn that asked for
@@ -61,7 +60,7 @@ type conversation struct {
 // its place. System messages at the beginning are instructions, later ones, for which the wire has no place, are said by
 // the user.
 func messages(req model.Request) ([]*blockJSON, []turnJSON, error) {
-	h := conversation{requested: req.Model, answered: map[history.Place]bool{}, ids: map[string]string{}, taken: map[string]bool{}}
+	h := conversation{requested: req.Model, answered: map[history.Place]bool{}, taken: map[string]bool{}}
 	if req.System != "" {
 		h.system = append(h.system, text(req.System))
 	}
@@ -84,6 +83,7 @@ func messages(req model.Request) ([]*blockJSON, []turnJSON, error) {
 	if len(h.turns) > 0 && h.turns[0].Role == roleAssistant {
 		h.turns = append([]turnJSON{{roleUser, []any{text("[The conversation begins with the answer.]")}}}, h.turns...)
 	}
+	h.trim()
 	h.marks()
 	return h.system, h.turns, nil
 }
@@ -99,6 +99,16 @@ func (h *conversation) add(role string, blocks ...any) {
 		return
 	}
 	h.turns = append(h.turns, turnJSON{role, blocks})
+}
+
+// trim takes the blanks off the end of an answer that is to be continued: the wire refuses them there.
+func (h *conversation) trim() {
+	if n := len(h.turns); n > 0 && h.turns[n-1].Role == roleAssistant {
+		content := h.turns[n-1].Content
+		if b, ok := content[len(content)-1].(*blockJSON); ok && b.Type == "text" {
+			b.Text = strings.TrimRight(b.Text, " \t\r\n")
+		}
+	}
 }
 
 func (h *conversation) marks() {
@@ -137,7 +147,7 @@ func (h *conversation) user(at int, m ai.Message) {
 			}
 		case ai.ToolResultContent:
 			if !h.answered[history.Place{Message: at, Part: n}] {
-				h.add(roleUser, text("[A result of the tool "+p.ToolName+" is left out: no open call asked for it.]"))
+				h.add(roleUser, text(history.Stray(p)))
 			}
 		}
 	}
@@ -147,45 +157,58 @@ func (h *conversation) user(at int, m ai.Message) {
 type sentCall struct{ key, id string }
 
 // assistant writes a turn of the model and the results of its calls. Blocks are replayed where this wire and model made
-// them and are dropped elsewhere.
+// them and are dropped elsewhere. Reasoning that nothing follows is left out: the wire refuses a turn that ends in it.
 func (h *conversation) assistant(at int, messages []ai.Message) error {
+	var blocks []any
 	var calls []sentCall
+	replay := func(what string, raw *ai.RawItem) (bool, error) {
+		item, err := history.Replay(raw, Wire, h.requested)
+		if err != nil {
+			return false, fmt.Errorf("raw form of %s: %w", what, err)
+		}
+		if item != nil {
+			blocks = append(blocks, item)
+		}
+		return item != nil, nil
+	}
 	for _, p := range messages[at].Content {
 		switch p := p.(type) {
 		case ai.TextPart:
-			raw, err := history.Replay(p.Raw, Wire, h.requested)
-			switch {
-			case err != nil:
-				return fmt.Errorf("raw form of a text: %w", err)
-			case raw != nil:
-				h.add(roleAssistant, raw)
-			case strings.TrimSpace(p.Text) != "":
-				h.add(roleAssistant, text(p.Text))
+			done, err := replay("a text", p.Raw)
+			if err != nil {
+				return err
+			}
+			if !done && strings.TrimSpace(p.Text) != "" {
+				blocks = append(blocks, text(p.Text))
 			}
 		case ai.ReasoningPart:
-			raw, err := history.Replay(p.Raw, Wire, h.requested)
-			if err != nil {
-				return fmt.Errorf("raw form of the reasoning: %w", err)
-			}
-			if raw != nil {
-				h.add(roleAssistant, raw)
+			if _, err := replay("the reasoning", p.Raw); err != nil {
+				return err
 			}
 		case ai.ToolCallPart:
 			if p.ProviderExecuted {
+				if _, err := replay("a call of the server's own", p.Raw); err != nil {
+					return err
+				}
 				continue
 			}
 			block, id, err := h.call(p)
 			if err != nil {
 				return fmt.Errorf("tool call %q: %w", p.ToolCallID, err)
 			}
-			h.add(roleAssistant, block)
+			blocks = append(blocks, block)
 			calls = append(calls, sentCall{p.ToolCallID, id})
 		}
 	}
+	for len(blocks) > 0 && isReasoning(blocks[len(blocks)-1]) {
+		blocks = blocks[:len(blocks)-1]
+	}
+	h.add(roleAssistant, blocks...)
 	return h.results(calls, at, messages)
 }
 
-// call writes one call, replayed where that is possible: its result must then have the id that the server gave it.
+// call writes one call, replayed where that is possible: its result must then have the id that the server gave it. An
+// id that occurred before cannot be used again.
 func (h *conversation) call(p ai.ToolCallPart) (any, string, error) {
 	raw, err := history.Replay(p.Raw, Wire, h.requested)
 	if err != nil {
@@ -196,18 +219,17 @@ func (h *conversation) call(p ai.ToolCallPart) (any, string, error) {
 		if json.Unmarshal(raw, &w) != nil || w.Type != "tool_use" || w.ID == "" {
 			return nil, "", errors.New("its raw form is not a tool_use")
 		}
-		h.taken[w.ID] = true
-		return raw, w.ID, nil
+		if !h.taken[w.ID] {
+			h.taken[w.ID] = true
+			return raw, w.ID, nil
+		}
 	}
 	id := h.id(p.ToolCallID)
 	return &blockJSON{Type: "tool_use", ID: id, Name: p.ToolName, Input: history.Object(p.Input)}, id, nil
 }
 
-// id is a call's id in the characters that the wire takes.
+// id is a call's id in the characters that the wire takes, and one of its own.
 func (h *conversation) id(given string) string {
-	if id, ok := h.ids[given]; ok {
-		return id
-	}
 	id := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
@@ -222,7 +244,7 @@ func (h *conversation) id(given string) string {
 	for n := 2; h.taken[id]; n++ {
 		id = fmt.Sprintf("%s_%d", base, n)
 	}
-	h.ids[given], h.taken[id] = id, true
+	h.taken[id] = true
 	return id
 }
 
@@ -233,10 +255,11 @@ func file(p ai.FilePart) *blockJSON {
 	if mt == "image/jpg" {
 		mt = "image/jpeg"
 	}
-	switch mt {
-	case "image/png", "image/jpeg", "image/gif", "image/webp":
+	switch {
+	case len(p.Data) == 0: // named below
+	case mt == "image/png", mt == "image/jpeg", mt == "image/gif", mt == "image/webp":
 		return &blockJSON{Type: "image", Source: &sourceJSON{"base64", mt, p.Data}}
-	case "application/pdf":
+	case mt == "application/pdf":
 		return &blockJSON{Type: "document", Title: p.Filename, Source: &sourceJSON{"base64", mt, p.Data}}
 	}
 	name := p.Filename

@@ -8,6 +8,9 @@ import (
 	"github.com/harness-go/harness/model/wire/history"
 )
 
+// noMessage is what a model reads of a failure that says nothing.
+const noMessage = "the call failed without a message"
+
 // results writes one result for each call, from those that follow the calls up to the model's next turn.
 func (h *conversation) results(calls []sentCall, at int, messages []ai.Message) error {
 	if len(calls) == 0 {
@@ -23,6 +26,9 @@ func (h *conversation) results(calls []sentCall, at int, messages []ai.Message) 
 				return fmt.Errorf("result of call %q: %w", c.key, err)
 			}
 			out.IsError = f.Result.Output.IsError()
+			if out.IsError && len(out.Content) == 0 { // which the wire refuses
+				out.Content = []*blockJSON{text(noMessage)}
+			}
 		}
 		h.add(roleUser, out)
 	}

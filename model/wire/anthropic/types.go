@@ -37,3 +37,19 @@ type deltaJSON struct {
 	Citation   json.RawMessage `json:"citation"`
 	StopReason transport.Loose `json:"stop_reason"`
 }
+
+// piece is the delta of an event, whatever order its members have.
+func (e *eventJSON) piece() piece {
+	p := piece{index: e.Index, kind: string(e.Delta.Type)}
+	switch p.kind {
+	case "text_delta":
+		p.text = string(e.Delta.Text)
+	case "thinking_delta":
+		p.text = string(e.Delta.Thinking)
+	case "input_json_delta":
+		p.text = string(e.Delta.Partial)
+	case "signature_delta":
+		p.text = string(e.Delta.Signature)
+	}
+	return p
+}

@@ -23,8 +23,12 @@ type usageJSON struct {
 	} `json:"output_tokens_details"`
 }
 
+// split tells that the input is counted by what the cache did.
+func (u *usageJSON) split() bool { return u.CacheRead != nil || u.CacheWrite != nil }
+
 // counts gathers the usage of an answer. It comes in several events, the later ones being cumulative: the last split of
-// the input that is whole counts, and the last output.
+// the input that is whole counts, and the last output. A later count that is 0 and no split is a server's way to say
+// nothing.
 type counts struct {
 	input, output usageJSON
 	raw           json.RawMessage
@@ -41,9 +45,7 @@ func (c *counts) take(raw json.RawMessage) {
 			*n = nil
 		}
 	}
-	cached := w.CacheRead != nil || w.CacheWrite != nil
-	had := c.input.CacheRead != nil || c.input.CacheWrite != nil
-	if w.Input != nil && (cached || !had) {
+	if w.Input != nil && (w.split() || !c.input.split() && (*w.Input > 0 || c.input.Input == nil)) {
 		c.input = w
 	}
 	if w.Output != nil {
