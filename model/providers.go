@@ -53,6 +53,9 @@ type ProviderConfig struct {
 	MaxTokensField string `json:"max_tokens_field,omitempty"`
 	// PromptCacheKey sends the session's id as the cache key, for servers that know the field.
 	PromptCacheKey bool `json:"prompt_cache_key,omitempty"`
+	// Thinking is the form in which an effort is said on the Anthropic wire: adaptive or budget. Empty means the
+	// wire's default.
+	Thinking string `json:"thinking,omitempty"`
 	// IdleTimeout ends a stream that says nothing. 0 means the wire's default.
 	IdleTimeout time.Duration `json:"-"`
 	// HeaderTimeout bounds the wait for the beginning of an answer. 0 means the wire's default.

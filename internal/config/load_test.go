@@ -339,6 +339,7 @@ providers:
     models: [a, b]
     max_tokens_field: max_tokens
     idle_timeout: 2m
+    thinking: budget
   - name: groq
     type: openai-compat
     base_url: https://api.groq.com/openai/v1
@@ -366,7 +367,7 @@ providers:
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if c.Providers[0].IdleTimeout != 2*time.Minute || !slices.Equal(c.Providers[0].Models, []string{"a", "b"}) {
+	if c.Providers[0].IdleTimeout != 2*time.Minute || c.Providers[0].Thinking != "budget" || !slices.Equal(c.Providers[0].Models, []string{"a", "b"}) {
 		t.Errorf("local: %+v", c.Providers[0])
 	}
 	notes := strings.Join(c.Notes, "\n")

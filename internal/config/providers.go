@@ -26,7 +26,7 @@ type providerEntry struct {
 }
 
 var providerKeys = []string{
-	"name", "type", "base_url", "api_key_env", "api_key_file", "models", "max_tokens_field", "prompt_cache_key", "idle_timeout", "proxy", "headers",
+	"name", "type", "base_url", "api_key_env", "api_key_file", "models", "max_tokens_field", "prompt_cache_key", "thinking", "idle_timeout", "proxy", "headers",
 }
 
 func (w *walker) providers(n ast.Node) error {
@@ -136,6 +136,11 @@ func (p *providerEntry) set(name string, value any, dir string) error {
 		p.keyFile = absolute(dir, s)
 	case "max_tokens_field":
 		p.config.MaxTokensField = s
+	case "thinking":
+		if s != "adaptive" && s != "budget" {
+			return fmt.Errorf("must be adaptive or budget")
+		}
+		p.config.Thinking = s
 	case "proxy":
 		if s != direct {
 			if _, err := parseProxy(s); err != nil {

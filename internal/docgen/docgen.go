@@ -353,6 +353,7 @@ providers:
 | ` + "`models`" + ` | models that it serves; empty: any that is asked of it |
 | ` + "`max_tokens_field`" + ` | the wire's name of the output limit, where it differs |
 | ` + "`prompt_cache_key`" + ` | send the session's id as the cache key |
+| ` + "`thinking`" + ` | how ` + "`anthropic`" + ` models take a reasoning effort: ` + "`adaptive`" + ` (the default: they choose within it) or ` + "`budget`" + ` (a number of tokens for each word, for older models). An effort that is a number is a budget in any case |
 | ` + "`idle_timeout`" + ` | end a stream that says nothing for so long |
 | ` + "`proxy`" + ` | the proxy that it is reached through; ` + "`direct`" + `: none, whatever the node's ` + "`proxy`" + ` says |
 | ` + "`headers`" + ` | sent with each request, a mapping of names to values; ` + "`env:NAME`" + ` is the value of a variable, which must be set. Headers that the wire manages, credentials among them, are refused |

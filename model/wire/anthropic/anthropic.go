@@ -85,7 +85,7 @@ func New(cfg Config) (*Client, error) {
 
 // FromProvider is the model.Factory of this wire.
 func FromProvider(p model.ProviderConfig) (model.Model, error) {
-	return New(Config{Config: transport.FromProvider(p)})
+	return New(Config{Config: transport.FromProvider(p), Thinking: p.Thinking})
 }
 
 // Stream makes one call when it is ranged over, and can be ranged over once. See model.Model.

@@ -191,6 +191,12 @@ func TestTheFormOfAnEffortIsConfigured(t *testing.T) {
 	}
 }
 
+func TestAProvidersFormOfAnEffortIsChecked(t *testing.T) {
+	if _, err := anthropic.FromProvider(model.ProviderConfig{Name: "p", Thinking: "loud"}); err == nil {
+		t.Error("a form that is not known is taken")
+	}
+}
+
 func TestAProviderOfThisTypeAnswers(t *testing.T) {
 	p, err := model.NewProviders(model.ProvidersConfig{
 		Providers: []model.ProviderConfig{{Name: "local", Type: model.TypeAnthropic, BaseURL: modelServer(t).URL, APIKey: model.NewSecret(key)}},
