@@ -131,21 +131,20 @@ func TestAKeyNeedsTheScopeOfTheRoute(t *testing.T) {
 	}
 }
 
-func TestOnlyAnAdminListsAnotherTenant(t *testing.T) {
+func TestNoKeyListsAnotherTenant(t *testing.T) {
 	s, _, keys := locked(t)
 	a, b := keys.add(t, "a", engine.ScopeRunsWrite), keys.add(t, "b", engine.ScopeRunsWrite)
 	admin := keys.add(t, "ops", engine.ScopeAdmin)
 	decodeBody[api.RunAccepted](t, ask(s, "POST", "/v1/runs", `{"prompt":"a"}`, "Authorization", "Bearer "+a), 202)
-	if p := problem(t, ask(s, "GET", "/v1/runs?tenant_id=a", "", "Authorization", "Bearer "+b)); p.Code != api.CodeInsufficientScope || p.Required != engine.ScopeAdmin {
-		t.Fatalf("%+v", p)
+	for _, key := range []string{b, admin} {
+		if p := problem(t, ask(s, "GET", "/v1/runs?tenant_id=a", "", "Authorization", "Bearer "+key)); p.Code != api.CodeForbidden || p.Field != "tenant_id" {
+			t.Errorf("%+v", p)
+		}
 	}
 	for key, want := range map[string]int{a: 1, b: 0, admin: 0} {
 		if l := decodeBody[api.RunList](t, ask(s, "GET", "/v1/runs", "", "Authorization", "Bearer "+key), 200); len(l.Runs) != want {
 			t.Errorf("%d runs, want %d", len(l.Runs), want)
 		}
-	}
-	if l := decodeBody[api.RunList](t, ask(s, "GET", "/v1/runs?tenant_id=a", "", "Authorization", "Bearer "+admin), 200); len(l.Runs) != 1 {
-		t.Errorf("the admin sees %d runs of a", len(l.Runs))
 	}
 }
 

@@ -168,14 +168,14 @@ func (s *Server) rotateRoute(keys KeyStore) {
 	})
 }
 
-// keyTenant is the tenant whose keys a caller manages. A key reaches its own only; callers without a key are on the
+// keyTenant is the tenant that a caller asks about. A key reaches its own only; callers without a key are on the
 // node itself and reach every tenant's store anyway.
 func keyTenant(p engine.Principal, asked string) (string, *api.Problem) {
 	if asked == "" || asked == p.TenantID {
 		return p.TenantID, nil
 	}
 	if p.KeyID != engine.Local().KeyID {
-		return "", api.NewProblem(api.CodeForbidden, "tenant_id: a key manages the keys of its own tenant only").At("tenant_id")
+		return "", api.NewProblem(api.CodeForbidden, "tenant_id: a key reaches its own tenant only").At("tenant_id")
 	}
 	return asked, nil
 }

@@ -60,7 +60,7 @@ type continueInput struct {
 type listRunsInput struct {
 	ConversationID string `query:"conversation_id"`
 	Status         string `query:"status" enum:"queued,running,waiting_for_user,waiting_for_approval,completed,failed,cancelled"`
-	TenantID       string `query:"tenant_id" doc:"the key's own tenant; another one only for keys with the scope admin"`
+	TenantID       string `query:"tenant_id" doc:"the caller's own tenant by default; only callers on the node itself may name another"`
 	Cursor         string `query:"cursor" doc:"next_cursor of the page before"`
 	Limit          int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
@@ -165,14 +165,9 @@ func (s *Server) runRoutes() {
 const maxPage = 200
 
 func (s *Server) listRuns(ctx context.Context, p engine.Principal, in *listRunsInput, _ *none) (*output[api.RunList], error) {
-	tenant := in.TenantID
-	if tenant == "" {
-		tenant = p.TenantID
-	}
-	if tenant != p.TenantID && !p.Can(engine.ScopeAdmin) {
-		pr := api.NewProblem(api.CodeInsufficientScope, "tenant_id: only a key with the scope admin lists runs of another tenant").At("tenant_id")
-		pr.Required = engine.ScopeAdmin
-		return nil, pr
+	tenant, refused := keyTenant(p, in.TenantID)
+	if refused != nil {
+		return nil, refused
 	}
 	p.TenantID = tenant // the engine lists the principal's tenant, whatever the options say
 	list := strings.Join([]string{"runs", tenant, in.ConversationID, in.Status}, "\x00")
