@@ -14,69 +14,54 @@ import (
 
 // messagesRequest is a request on the Anthropic Messages wire, as far as a script and the wire's own rules need it.
 type messagesRequest struct {
-	Model      string            `json:"model"`
-	Stream     bool              `json:"stream"`
-	MaxTokens  int               `json:"max_tokens"`
-	System     json.RawMessage   `json:"system"`
-	Messages   []messagesMessage `json:"messages"`
-	ToolChoice struct {
+	Model       string            `json:"model"`
+	Stream      bool              `json:"stream"`
+	MaxTokens   int               `json:"max_tokens"`
+	Temperature *float64          `json:"temperature"`
+	System      json.RawMessage   `json:"system"`
+	Messages    []messagesMessage `json:"messages"`
+	ToolChoice  struct {
 		Type string `json:"type"`
 	} `json:"tool_choice"`
+	Thinking struct {
+		Type   string `json:"type"`
+		Budget int    `json:"budget_tokens"`
+	} `json:"thinking"`
 	Tools []struct {
-		Name string `json:"name"`
+		Type   string `json:"type"` // of the service's own
+		Name   string `json:"name"`
+		Schema struct {
+			Type string `json:"type"`
+		} `json:"input_schema"`
+		Cache json.RawMessage `json:"cache_control"`
 	} `json:"tools"`
 }
 
 type messagesMessage struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
-}
 
-type messagesBlock struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	Thinking  string          `json:"thinking"`
-	Signature string          `json:"signature"`
-	ID        string          `json:"id"`
-	ToolUseID string          `json:"tool_use_id"`
-	Content   json.RawMessage `json:"content"`
-}
-
-// blocks reads a message's content: a text, or a list.
-func (m messagesMessage) blocks() ([]messagesBlock, error) {
-	var s string
-	if json.Unmarshal(m.Content, &s) == nil {
-		return []messagesBlock{{Type: "text", Text: s}}, nil
-	}
-	var list []messagesBlock
-	err := json.Unmarshal(m.Content, &list)
-	return list, err
+	blocks []messagesBlock // read by check
 }
 
 // messages answers one call of the Anthropic Messages wire.
 func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 	h.served.Add(1)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	if err != nil {
-		status := http.StatusBadRequest
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			status = http.StatusRequestEntityTooLarge
-		}
-		messagesError(w, status, "the body cannot be read: "+err.Error())
+	req, size, ok := readMessages(w, r)
+	if !ok {
 		return
 	}
-	var req messagesRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		messagesError(w, http.StatusBadRequest, "the body is not a Messages request: "+err.Error())
+	if req.MaxTokens <= 0 {
+		messagesError(w, http.StatusBadRequest, "max_tokens: a positive number is required")
 		return
 	}
-	talk, err := req.conversation()
-	if err != nil {
+	if err := req.check(); err != nil {
 		messagesError(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	talk := req.conversation()
 	k := h.player.pick(talk, req.ToolChoice.Type == "none")
-	h.record(r, len(body), req.summary(), k)
+	h.record(r, size, req.summary(), k)
 	w.Header().Set("Request-Id", k.requestID())
 	if k.step.Status != 0 {
 		if k.step.RetryAfter > 0 {
@@ -90,7 +75,7 @@ func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 	if wait(k.step.before()) != nil {
 		return // the client is gone
 	}
-	a := &messagesAnswer{w: w, req: &req, picked: k, wait: wait, open: -1}
+	a := &messagesAnswer{w: w, req: req, picked: k, wait: wait, open: -1}
 	if k.step.Raw != "" {
 		a.header()
 		_, _ = w.Write([]byte(k.step.Raw)) // a client that went away is no fault
@@ -99,74 +84,67 @@ func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 	a.play()
 }
 
-// conversation splits the turns, which the wire merges, and holds the request to the rules that the service has: roles
-// and results in their places, no empty texts, reasoning as it was given.
-func (q *messagesRequest) conversation() ([]turn, error) {
-	if q.MaxTokens <= 0 {
-		return nil, errors.New("max_tokens: a positive number is required")
+// countMessages answers how long a prompt is.
+func (h *Handler) countMessages(w http.ResponseWriter, r *http.Request) {
+	req, _, ok := readMessages(w, r)
+	if !ok {
+		return
 	}
-	if len(q.Messages) == 0 || q.Messages[0].Role != "user" {
-		return nil, errors.New("messages: the first message must be the user's")
+	if err := req.check(); err != nil {
+		messagesError(w, http.StatusBadRequest, err.Error())
+		return
 	}
+	writeJSON(w, http.StatusOK, obj{"input_tokens": countedTokens})
+}
+
+// readMessages reads a request's body, or says what is wrong with it.
+func readMessages(w http.ResponseWriter, r *http.Request) (req *messagesRequest, size int, ok bool) {
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		messagesError(w, http.StatusUnsupportedMediaType, "send the body without Content-Encoding")
+		return nil, 0, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		status := http.StatusBadRequest
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		messagesError(w, status, "the body cannot be read: "+err.Error())
+		return nil, 0, false
+	}
+	req = &messagesRequest{}
+	if err := json.Unmarshal(body, req); err != nil {
+		messagesError(w, http.StatusBadRequest, "the body is not a Messages request: "+err.Error())
+		return nil, 0, false
+	}
+	return req, len(body), true
+}
+
+// conversation is what a script needs of a request that was checked. Each text and each result of the user's is a turn:
+// clients merge them.
+func (q *messagesRequest) conversation() []turn {
 	var list []turn
 	if t := contentText(q.System); t != "" {
 		list = append(list, turn{by: bySystem, text: t})
 	}
-	var open []string // calls that the next message must answer
-	for i, m := range q.Messages {
-		blocks, err := m.blocks()
-		if err != nil || len(blocks) == 0 {
-			return nil, fmt.Errorf("messages.%d.content: a text or a list of blocks is required", i)
+	for _, m := range q.Messages {
+		var said strings.Builder
+		for i := range m.blocks {
+			switch b := &m.blocks[i]; {
+			case b.Type == "tool_result":
+				list = append(list, turn{by: byTool, text: contentText(b.Content), results: 1})
+			case b.Type != "text":
+			case m.Role == "user":
+				list = append(list, turn{by: byUser, text: b.Text})
+			default:
+				said.WriteString(b.Text)
+			}
 		}
-		switch m.Role {
-		case "assistant":
-			if len(open) > 0 {
-				return nil, fmt.Errorf("messages.%d: tool_use ids were found without tool_result blocks immediately after: %s", i, strings.Join(open, ", "))
-			}
-			var said strings.Builder
-			for n, b := range blocks {
-				switch b.Type {
-				case "text":
-					if strings.TrimSpace(b.Text) == "" {
-						return nil, fmt.Errorf("messages.%d.content.%d: text content blocks must be non-empty", i, n)
-					}
-					said.WriteString(b.Text)
-				case "thinking":
-					if b.Signature != signatureOf(b.Thinking) {
-						return nil, fmt.Errorf("messages.%d.content.%d: invalid signature in thinking block", i, n)
-					}
-				case "tool_use":
-					open = append(open, b.ID)
-				}
-			}
+		if m.Role == "assistant" {
 			list = append(list, turn{by: byModel, text: said.String()})
-		case "user":
-			for n, b := range blocks {
-				switch b.Type {
-				case "tool_result":
-					if n >= len(open) || open[n] != b.ToolUseID {
-						return nil, fmt.Errorf("messages.%d.content.%d: unexpected tool_use_id %s in tool_result blocks", i, n, b.ToolUseID)
-					}
-					list = append(list, turn{by: byTool, text: contentText(b.Content), results: 1})
-				case "text":
-					if strings.TrimSpace(b.Text) == "" {
-						return nil, fmt.Errorf("messages.%d.content.%d: text content blocks must be non-empty", i, n)
-					}
-					list = append(list, turn{by: byUser, text: b.Text})
-				}
-				if b.Type != "tool_result" && n < len(open) {
-					return nil, fmt.Errorf("messages.%d: tool_use ids were found without tool_result blocks immediately after: %s", i, strings.Join(open[n:], ", "))
-				}
-			}
-			if len(blocks) < len(open) {
-				return nil, fmt.Errorf("messages.%d: tool_use ids were found without tool_result blocks immediately after: %s", i, strings.Join(open[len(blocks):], ", "))
-			}
-			open = nil
-		default:
-			return nil, fmt.Errorf("messages.%d.role: user or assistant is required", i)
 		}
 	}
-	return list, nil
+	return list
 }
 
 // signatureOf stands for the service's signature of its reasoning: it tells whether the text came back unchanged.
@@ -191,7 +169,14 @@ func (q *messagesRequest) summary() *chatRequest {
 // messagesError writes an error as the service does.
 func messagesError(w http.ResponseWriter, status int, message string) {
 	kind, _ := Step{Status: status}.failure()
-	writeJSON(w, status, obj{"type": "error", "error": obj{"type": kind, "message": message}})
+	if status == http.StatusRequestEntityTooLarge {
+		kind = "request_too_large"
+	}
+	e := obj{"type": "error", "error": obj{"type": kind, "message": message}}
+	if id := w.Header().Get("Request-Id"); id != "" {
+		e["request_id"] = id
+	}
+	writeJSON(w, status, e)
 }
 
 // messagesAnswer writes one scripted answer on the Anthropic Messages wire, as events or as one object.

@@ -49,6 +49,10 @@
 // finish is incomplete with that reason. Neighbouring items of the model are one turn. Requests are held to the service's
 // rules: each call has its output, reasoning comes back unchanged and with the item behind it.
 //
+// On the Anthropic Messages wire stop is end_turn, tool_calls is tool_use, length is max_tokens and content_filter
+// refusal; any other finish is sent as it stands. Reasoning is signed. Requests are held to the service's rules: results
+// first and each once, reasoning unchanged, no empty texts, four cache marks.
+//
 // On the Gemini wire stop and tool_calls are STOP, length is MAX_TOKENS and content_filter SAFETY; any other finish is
 // sent as it stands. Its calls are whole and the first of an answer is signed; arguments that are no object are sent as
 // their text.

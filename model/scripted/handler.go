@@ -68,7 +68,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case strings.HasSuffix(path, "/messages/count_tokens"):
 		if allowed(w, r, http.MethodPost) {
-			writeJSON(w, http.StatusOK, obj{"input_tokens": countedTokens})
+			h.countMessages(w, r)
 		}
 	case strings.HasSuffix(path, "/responses"):
 		if allowed(w, r, http.MethodPost) {

@@ -295,7 +295,7 @@ func TestTheServersPaths(t *testing.T) {
 		{"GET", "/v1/models", "", 200, `"id":"scripted"`},
 		{"GET", "/stats", "", 200, "4\n"},
 		{"POST", "/v1/messages", "{}", 400, "max_tokens: a positive number is required"},
-		{"POST", "/v1/messages/count_tokens", "{}", 200, `"input_tokens":42`},
+		{"POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"a"}]}`, 200, `"input_tokens":42`},
 		{"POST", "/v1/responses", "{}", 400, "a text or a list of items is required"},
 		{"POST", "/v1/responses", `{"model":"m","input":"@@[{\"text\":\"hello there\"}]@@"}`, 200, `"text":"hello there"`},
 		{"GET", "/", "", 404, "no such path"},
